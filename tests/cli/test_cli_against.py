@@ -198,6 +198,14 @@ def test_combine_tag_eval_and_inspect(files, model, other, run):
     assert "the weights were given" in shown.err and "dev F1" not in shown.err
 
 
+def test_combine_by_error(files, model, other, run):
+    gold, both = files / "train.txt", files / "both.model"
+    made = run("combine", model, other, "--dev", gold, "--criterion", "mert:k=5,restarts=2", "--seed", "3", "-o", both)
+    assert (made.status, made.out) == (0, "")
+    assert "converged: the n-best lists hold nothing new" in made.err
+    assert run("eval", gold, "--model", both).out.startswith("processed ")
+
+
 def test_combine_says_which_sentences_it_cannot_use(files, model, other, run):
     (files / "dev.txt").write_text(TRAIN + "\nthe D B-XX\n\n", encoding="utf-8")
     made = run("combine", model, other, "--dev", files / "dev.txt", "-o", files / "both.model")
@@ -215,6 +223,8 @@ def test_combine_says_which_sentences_it_cannot_use(files, model, other, run):
         (["m.model", "o.model", "--weights", "1,x"], "give numbers separated by commas"),
         (["m.model", "o.model", "--weights", "1"], "for each of the 2 models"),
         (["m.model", "o.model", "--dev", "train.txt", "--criterion", "nota"], "tuned by cll"),
+        (["m.model", "o.model", "--dev", "train.txt", "--criterion", "mert:k=x"], "k='x' must be a whole number"),
+        (["m.model", "o.model", "--weights", "1,1", "--seed", "3"], "--weights says what --seed would find"),
         (["m.model", "train.txt", "--dev", "train.txt"], "train.txt is not a loglinear model"),
     ],
 )

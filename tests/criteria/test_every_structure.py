@@ -15,7 +15,8 @@ from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 import loglinear.structures
-from loglinear.criteria.criterion import CRITERIA, CorpusCriterion, criteria_of, make_criterion
+from loglinear.criteria.brackets import Brackets
+from loglinear.criteria.criterion import CRITERIA, CorpusCriterion, criteria_of, make_criterion, needed_operations
 from problems.problem import Problem, arrays_of, seeds
 from referees.criteria import BY_POSITION, DEFINITIONS, LOCAL, OF_CORPUS
 from referees.enumeration import gold_of
@@ -53,6 +54,8 @@ def problem_for(data: st.DataObject, floor: str, name: str, partial: bool = True
 
 def criterion_for(name: str, problem: Problem):
     criterion = make_criterion(name, problem.cost if CRITERIA.part(name).uses_cost else None)
+    if isinstance(problem.cost, Brackets):
+        return criterion.for_brackets(problem.cost)
     if criterion.counts_labels:
         return criterion.for_labels(["O", *range(1, problem.cost.n_labels)])
     return criterion
@@ -74,7 +77,8 @@ def defined(floor: str, name: str, problem: Problem) -> np.ndarray:
             assume(np.count_nonzero(one.values > one.values.max() - 1e-9) == 1)
         own_costs, fits = one.costs(one.costs_of(structure, costs, s)), one.fits(gold_of(structure, problem.gold, s))
         if name in BY_POSITION:
-            fits_at = one.fits_at(gold_of(structure, problem.gold, s))
+            own = gold_of(structure, problem.gold, s)
+            fits_at = one.right_brackets(own, problem.cost) if floor == "tree" else one.fits_at(own)
             with np.errstate(divide="ignore"):
                 losses.append(BY_POSITION[name](one.probabilities, fits_at))
             continue
@@ -206,7 +210,7 @@ def test_criteria_call_no_operation_that_they_do_not_need(floor, name, data):
     criterion.evaluate(recorded, problem.scores, problem.gold, problem.weights)
     if problem.structure.n_sequences == 1 and hasattr(criterion, "propose"):
         criterion.propose(recorded, problem.scores, problem.gold)
-    assert recorded.called <= set(criterion.needs)
+    assert recorded.called <= set(needed_operations(type(criterion), type(problem.structure)))
 
 
 @over(lambda criterion: "online" in criterion.optimizers)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
+from loglinear.criteria.brackets import Brackets
 from loglinear.criteria.criterion import criteria_of, make_criterion
 from loglinear.criteria.marginal_likelihood import SMALL
 from loglinear.structures.chain.structure import Chain, ChainScores
@@ -20,7 +21,16 @@ FLOORS = [floor for floor, each in STRUCTURES.items() if "marginal-likelihood" i
 
 
 def evaluate(problem, name="marginal-likelihood"):
-    return make_criterion(name).evaluate(problem.structure, problem.scores, problem.gold, problem.weights)
+    criterion = make_criterion(name)
+    if isinstance(problem.cost, Brackets):
+        criterion = criterion.for_brackets(problem.cost)
+    return criterion.evaluate(problem.structure, problem.scores, problem.gold, problem.weights)
+
+
+def fits_at(one, problem, s):
+    """Whether each labelling has what is right at each position; of trees, at each gold bracket."""
+    gold = gold_of(problem.structure, problem.gold, s)
+    return one.right_brackets(gold, problem.cost) if isinstance(problem.cost, Brackets) else one.fits_at(gold)
 
 
 def scaled(problem, factor):
@@ -33,13 +43,13 @@ def sums_of(floor, problem):
     """sum_t log p_t [S] of what the annotation allows at each position, by logarithms alone."""
     sums = []
     for s, one in enumerate(STRUCTURES[floor].referee.referees(problem.structure, problem.scores)):
-        fits = one.fits_at(gold_of(problem.structure, problem.gold, s))
-        sums.append(sum(logsumexp(one.values[column]) - one.log_z for column in fits.T))
+        fits = np.asarray(fits_at(one, problem, s), dtype=float)
+        sums.append(sum(logsumexp(one.values, b=column) - one.log_z for column in fits.T))
     return np.array(sums)
 
 
-def test_all_structures_but_phrase_trees_have_marginals_of_positions():
-    assert FLOORS == ["arcs", "chain", "flat", "segments"]
+def test_all_structures_have_it():
+    assert FLOORS == ["arcs", "chain", "flat", "segments", "tree"]
 
 
 @pytest.mark.parametrize("floor", FLOORS)
@@ -84,10 +94,15 @@ def test_an_impossible_label_beside_improbable_ones():
 @settings(max_examples=40)
 @given(data=st.data())
 def test_it_is_at_most_the_number_of_positions_times_the_likelihood(floor, data):
-    """p(y*) <= p(y*_t), and likewise of all labellings that the annotation allows."""
+    """p(y*) <= p(y*_t), and likewise of all labellings that the annotation allows; of trees, p(y*) <= p(bracket)."""
     problem = data.draw(STRUCTURES[floor].problems.problems())
+    sizes = np.diff(problem.structure.offsets)
+    if floor == "tree":  # whatever annotation allows beside the tree, its own brackets are right
+        problem = replace(problem, gold=Gold(problem.gold.labels))
+        own = STRUCTURES[floor].referee.referees(problem.structure, problem.scores)
+        sizes = np.array([fits_at(one, problem, s).shape[1] for s, one in enumerate(own)])
     losses, likelihood = evaluate(problem)[0], evaluate(problem, "cll")[0]
-    bound = np.diff(problem.structure.offsets) * likelihood
+    bound = sizes * likelihood
     assert (losses <= bound + 1e-9 * (1.0 + np.abs(bound))).all()
 
 

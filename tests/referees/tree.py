@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
+from loglinear.criteria.brackets import Brackets
 from loglinear.structures.gold import Gold
 from loglinear.structures.tree.grammar import CFGGrammar, span_number
 from loglinear.structures.tree.structure import CFGScores, CFGTree
@@ -124,6 +126,25 @@ class BruteForce(Enumeration):
         if gold.allowed is None:
             return np.array([np.array_equal(labels, gold.labels) for labels in self.labels])
         return np.array([gold.allowed[labels[:, 0] >= 0].all() for labels in self.labels])
+
+    def brackets(self, labels: Brackets) -> list[Counter[tuple[int, int, int]]]:
+        """How often each tree has each bracket (label, i, j)."""
+        return [Counter(brackets_of(one, labels)) for one in self.labellings]
+
+    def right_brackets(self, gold: Gold, labels: Brackets) -> Floats:
+        """How often each tree has each bracket of the gold tree [trees, brackets]."""
+        own = self.labellings[[np.array_equal(each, gold.labels) for each in self.labels].index(True)]
+        wanted = sorted(set(brackets_of(own, labels)))
+        return np.array([[float(found[each]) for each in wanted] for found in self.brackets(labels)])
+
+
+def brackets_of(labelling: Derivation, labels: Brackets) -> list[tuple[int, int, int]]:
+    """The brackets of a tree."""
+    found = []
+    for i, j, rule, _, step in labelling:
+        own = [] if j - i == 1 else [int(labels.rule_labels[rule])]
+        found += [(label, i, j) for label in [*own, *(labels.step_labels[step] if step >= 0 else [])] if label >= 0]
+    return found
 
 
 referees = BruteForce.of_batch

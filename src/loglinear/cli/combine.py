@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from loglinear.estimators.tagger.combined import Combination
     from loglinear.experiments.tables import Table
 
-TUNING = ("criterion", "cost", "l2", "max_iter", "tolerance")  # options without a meaning where weights are given
+# Options without a meaning where weights are given.
+TUNING = ("criterion", "cost", "l2", "max_iter", "tolerance", "seed")
 
 
 def combine_command(
@@ -42,6 +43,7 @@ def combine_command(
     --------
     loglinear combine hmm.model crf.model --dev dev.txt -o both.model
     loglinear combine words.model tags.model shapes.model --dev dev.txt --criterion risk --cost recall:2 -o all.model
+    loglinear combine hmm.model crf.model --dev dev.txt --criterion mert -o both.model     (least error, not loss)
     loglinear combine hmm.model crf.model --weights 0.1,1 -o both.model     (no tuning)
     loglinear eval test.txt --model both.model --against crf.model
     """

@@ -20,11 +20,13 @@ from loglinear.errors import OptionError
 from loglinear.options import Registry, Spec, options
 
 if TYPE_CHECKING:
+    from loglinear.criteria.brackets import Brackets
     from loglinear.structures.gold import Gold
     from loglinear.structures.structure import Scores, Structure
 
 
-SHARED = ("costs", "criterion", "field_likelihood", "local", "n_best", "online")  # modules that hold no criterion
+# Modules that hold no criterion.
+SHARED = ("brackets", "chunks", "costs", "criterion", "field_likelihood", "local", "n_best", "online")
 
 
 class Criterion(ABC):
@@ -40,6 +42,8 @@ class Criterion(ABC):
         starting from the weights of another setting.
     needs
         The operations that a structure must have: those it calls, or one that only the structures it is for have.
+    needs_of_trees
+        The same for phrase trees, if it counts their brackets (:meth:`for_brackets`); None: as for all others.
     uses_cost
         Whether it takes a :class:`~loglinear.criteria.costs.Cost`.
     starts_from
@@ -55,6 +59,8 @@ class Criterion(ABC):
         such pairs have no weights to be learnt, and those of the pieces that were seen may all fall below zero.
     for_hidden
         The names of the options that only matter where labels are hidden.
+    for_tokens
+        The names of the options that only matter where tokens have labels, not in trees.
     optimizers
         Those that can train it, in order of preference: the first that applies is the default. ``lbfgs``, ``sgd`` and
         ``adagrad`` train any criterion; ``dual`` and ``newton`` only those they were written for, and ``online`` a
@@ -81,6 +87,7 @@ class Criterion(ABC):
     convex: ClassVar[bool]
     smooth: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]]
+    needs_of_trees: ClassVar[tuple[str, ...] | None] = None
     uses_cost: ClassVar[bool] = False
     starts_from: ClassVar[str | None] = None
     takes_partial: ClassVar[bool] = True
@@ -88,6 +95,7 @@ class Criterion(ABC):
     local_decoding: bool = False
     seen_pairs_only: ClassVar[bool] = False
     for_hidden: ClassVar[tuple[str, ...]] = ()
+    for_tokens: ClassVar[tuple[str, ...]] = ()
     optimizers: ClassVar[tuple[str, ...]] = ("lbfgs", "sgd", "adagrad")
     chooses_after: int | None = None
     scaling: bool = False
@@ -131,6 +139,10 @@ class Criterion(ABC):
 
     def for_labels(self, labels: Sequence[Any]) -> Criterion:
         """The same criterion for labels with these names [Y]."""
+        return self
+
+    def for_brackets(self, brackets: Brackets) -> Criterion:
+        """The same criterion for phrase trees, whose parts make these brackets."""
         return self
 
     def schedule(self) -> list[tuple[str, Criterion]]:
@@ -210,9 +222,15 @@ CRITERIA: Registry[Criterion] = Registry.of_package("criterion", "loglinear.crit
 register = CRITERIA.register
 
 
+def needed_operations(criterion: type[Criterion], structure: type) -> tuple[str, ...]:
+    """The operations that a criterion needs of a class of structures."""
+    of_trees = criterion.needs_of_trees
+    return of_trees if of_trees is not None and hasattr(structure, "expected_brackets") else criterion.needs
+
+
 def missing_operations(criterion: type[Criterion], structure: type) -> list[str]:
     """The operations that a criterion needs and a class of structures does not have."""
-    return [operation for operation in criterion.needs if not hasattr(structure, operation)]
+    return [each for each in needed_operations(criterion, structure) if not hasattr(structure, each)]
 
 
 def criteria_of(structure: type) -> dict[str, type[Criterion]]:

@@ -19,25 +19,35 @@ the gradient given the totals, which is a covariance with a cost that depends on
     dF/dA = (1 + beta^2) / (beta^2 G + P)                dF/dP = - F / (beta^2 G + P)
 
 Where the annotation allows several labels, a position is a unit if all of them count, and then any of them is right; it
-is left out if only some of them count. It is not convex, and flat where the model is sure: training starts from
+is left out if only some of them count.
+
+With ``chunks`` the units of label sequences are whole **chunks** (:mod:`~loglinear.criteria.chunks`), what evaluation
+counts: A is the sum of the probabilities of the annotation's chunks, P the expected number of tokens that begin one.
+
+The units of **phrase trees** are labelled brackets (:mod:`~loglinear.criteria.brackets`): A sums the probabilities of
+the gold tree's brackets, P those of all brackets, and F is that of evaluation but for punctuation, which it leaves out.
+
+It is not convex, and flat where the model is sure: training starts from
 a conditional-likelihood model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loglinear.arrays import Bool, Float
+from loglinear.arrays import Bool, Float, Int64
+from loglinear.criteria.chunks import Chunks
 from loglinear.criteria.costs import OUTSIDE
 from loglinear.criteria.criterion import CorpusCriterion, register
 from loglinear.errors import OptionError
 from loglinear.options import option, options
 
 if TYPE_CHECKING:
+    from loglinear.criteria.brackets import Brackets
     from loglinear.structures.gold import Gold
     from loglinear.structures.structure import Scores
 
@@ -54,8 +64,14 @@ class FMeasure(CorpusCriterion):
     outside : str or None
         The label that does not count; None: ``O``. Without that, of two labels the first does not count, of more all
         do, and F is the expected accuracy.
+    chunks : bool
+        Whether units are whole chunks.
     counted : bool [Y] or None
-        Which labels count; :meth:`for_labels` sets it.
+        Which labels count, with ``chunks`` by beginning one; :meth:`for_labels` sets it.
+    spelt : Chunks or None
+        What the labels say about chunks; :meth:`for_labels` sets it.
+    brackets : Brackets or None
+        Those of phrase trees; :meth:`for_brackets` sets it.
     """
 
     name = "f-measure"
@@ -63,15 +79,29 @@ class FMeasure(CorpusCriterion):
     convex = False
     starts_from = "cll"
     needs = ("marginals", "cost_covariance")
+    needs_of_trees = ("cost_covariance", "expectations")
     counts_labels = True
+    for_tokens = ("outside", "chunks")
 
     beta: float = option("how many times as much recall weighs as precision", default=1.0, above=0, most=1000)
     outside: str | None = option("the label that does not count, if not O", default=None)
+    chunks: bool = option("count whole chunks, not labels", default=False)
     counted: Bool | None = field(default=None, kw_only=True)
+    spelt: Chunks | None = field(default=None, kw_only=True)
+    brackets: Brackets | None = field(default=None, kw_only=True)
+
+    @classmethod
+    def check(cls, values: Mapping[str, Any]) -> None:
+        """Reject a label that does not count where it is not labels that count."""
+        if values.get("chunks") and values.get("outside") is not None:
+            raise OptionError(f"outside={values['outside']!r} is for counting labels; leave it out, or chunks")
 
     def for_labels(self, labels: Sequence[Any]) -> FMeasure:
         """The same criterion over labels with these names [Y]."""
         names = [str(label) for label in labels]
+        if self.chunks:
+            spelt = Chunks(names)
+            return replace(self, counted=spelt.begins, spelt=spelt)
         outside = self.outside
         if outside is None:
             outside = names[0] if OUTSIDE not in names and len(set(names)) == 2 else OUTSIDE
@@ -80,8 +110,30 @@ class FMeasure(CorpusCriterion):
             raise OptionError(f"f-measure:outside={outside}: the training data has no such label; it has {known}")
         return replace(self, counted=np.array([name != outside for name in names]))
 
+    def for_brackets(self, brackets: Brackets) -> FMeasure:
+        """The same criterion over the brackets of phrase trees."""
+        return replace(self, brackets=brackets)
+
+    def choose(self, gold: Gold, offsets: Int64, n_labels: int, order: int, rng: np.random.Generator) -> Gold:
+        """The annotation as it is; refused before training if chunks are to be counted and labels are missing."""
+        if self.spelt is not None:
+            self.spelt.of_gold(gold, offsets)
+        return gold
+
     def totals(self, structure: Any, scores: Scores, gold: Gold, weights: Float) -> Float:
         """A, P and G of the batch."""
+        if self.brackets is not None:
+            own = self.brackets.of_gold(gold, structure.offsets)
+            expected = self.brackets.expected(structure, scores, own, weights)
+            return np.array(
+                [expected[own.is_gold].sum(), expected.sum(), weights[own.sentence] @ own.is_gold.sum(axis=1)]
+            )
+        if self.spelt is not None:
+            chunks, probabilities = self.spelt.probabilities(structure, scores, gold)
+            factors, begun = weights[chunks.sequence], structure.marginals(scores)[:, self.counted].sum(axis=1)
+            return np.array(
+                [factors @ probabilities, np.repeat(weights, np.diff(structure.offsets)) @ begun, factors.sum()]
+            )
         right, found, units = self._units(gold)
         marginals, factors = structure.marginals(scores), np.repeat(weights, np.diff(structure.offsets))
         return np.array(
@@ -96,8 +148,20 @@ class FMeasure(CorpusCriterion):
     def gradient(self, totals: Float, structure: Any, scores: Scores, gold: Gold, weights: Float) -> Scores:
         """The covariance of parts and cost."""
         reward, price = self._slopes(totals)
-        right, found, _ = self._units(gold)
-        gradient: Scores = structure.cost_covariance(scores, price * found - reward * right, weights)[1]
+        costs: Any
+        if self.brackets is not None:
+            own = self.brackets.of_gold(gold, structure.offsets)
+            costs = self.brackets.parts(
+                np.where(own.is_gold, price - reward, price), own.row_of_span, structure.offsets
+            )
+        elif self.spelt is not None:
+            costs = np.tile(np.where(self.spelt.begins, price, 0.0), (structure.n_positions, 1))
+        else:
+            right, found, _ = self._units(gold)
+            costs = price * found - reward * right
+        gradient: Scores = structure.cost_covariance(scores, costs, weights)[1]
+        if self.spelt is not None:
+            self.spelt.add_gradient(structure, scores, gold, -reward * weights, gradient)
         return gradient
 
     def _slopes(self, totals: Float) -> tuple[float, float]:

@@ -17,18 +17,29 @@ The k-th such position of every example is done in the k-th pass over the batch.
 
 Bounds: p(y*) <= p_t for each t, hence loss <= T cll for T positions. Where positions are independent (no transitions,
 flat labels) both are the same. It is not convex, but training may start from zero: there positions are independent.
+
+**Phrase trees** have labels at some spans only, and those to be right are the labelled brackets that evaluation counts
+(:mod:`~loglinear.criteria.brackets`). The loss is a sum over the gold tree's, of which there are B <= T:
+
+    loss = - sum over gold brackets b of  log p(b)          c(y) = - sum over gold brackets b in y of  1 / p(b)
+
+A gold tree has each of them, so loss <= B cll. Sums over trees hold any p(b) above 0 to full precision: covariances
+are made of shares, which are products, and never of differences of probabilities. Parts of speech do not count.
 """
 
 from __future__ import annotations
 
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from loglinear.arrays import Bool, Float
 from loglinear.criteria.criterion import Criterion, register
+from loglinear.options import options
 
 if TYPE_CHECKING:
+    from loglinear.criteria.brackets import Brackets
     from loglinear.structures.gold import Gold
     from loglinear.structures.structure import Scores
 
@@ -36,15 +47,31 @@ SMALL = 1e-9
 
 
 @register
+@options
 class MarginalLikelihood(Criterion):
-    """- sum_t log p(y*_t)."""
+    """- sum_t log p(y*_t).
+
+    Parameters
+    ----------
+    brackets : Brackets or None
+        Those of phrase trees; :meth:`for_brackets` sets it.
+    """
 
     name = "marginal-likelihood"
     summary = "marginal likelihood: log-probability of each label by itself"
     convex = False
     needs = ("marginals", "cost_covariance", "log_partition", "expectations", "restrict")
+    needs_of_trees = ("cost_covariance", "expectations")
+
+    brackets: Brackets | None = field(default=None, kw_only=True)
+
+    def for_brackets(self, brackets: Brackets) -> MarginalLikelihood:
+        """The same criterion over the brackets of phrase trees."""
+        return replace(self, brackets=brackets)
 
     def evaluate(self, structure: Any, scores: Scores, gold: Gold, weights: Float) -> tuple[Float, Scores]:
+        if self.brackets is not None:
+            return _of_brackets(self.brackets, structure, scores, gold, weights)
         marginals = structure.marginals(scores)
         allowed = gold.mask(marginals.shape[1])
         right = np.einsum("ny,ny->n", marginals, allowed)
@@ -56,6 +83,23 @@ class MarginalLikelihood(Criterion):
         if small.any():
             losses += _add_improbable(structure, scores, allowed, small, weights, gradient)
         return losses, gradient
+
+
+def _of_brackets(
+    brackets: Brackets, structure: Any, scores: Scores, gold: Gold, weights: Float
+) -> tuple[Float, Scores]:
+    """Losses [S] and gradient of trees: - log p of each gold bracket."""
+    own = brackets.of_gold(gold, structure.offsets)
+    expected = brackets.expected(structure, scores, own, np.ones(structure.n_sequences))
+    possible = own.is_gold & (expected > 0.0)
+    values = np.where(possible, -1.0 / np.where(possible, expected, 1.0), 0.0)
+    costs = brackets.parts(values, own.row_of_span, structure.offsets)
+    _, gradient = structure.cost_covariance(scores, costs, weights)
+    with np.errstate(divide="ignore"):
+        surprises = np.where(own.is_gold, -np.log(np.where(own.is_gold, expected, 1.0)), 0.0)
+    losses = np.zeros(structure.n_sequences)
+    np.add.at(losses, own.sentence, surprises.sum(axis=1))
+    return weights * losses, gradient
 
 
 def _add_improbable(

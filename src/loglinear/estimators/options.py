@@ -28,7 +28,7 @@ DEV, FEATURES, MODEL, RUN = "Dev data (early stopping)", "Features", "The model"
 
 PAIRS_ONLY, OBSERVED_ONLY = "only", "observed-only"  # values of pair_features and transitions
 STRUCTURES = (CHAIN, SEGMENTS) = ("chain", "segments")
-TUNED_BY = ("cll", "softmax-margin", "risk", "jrb")  # criteria that the weights of a combination are found by
+TUNED_BY = ("cll", "softmax-margin", "risk", "jrb", "mert")  # criteria that the weights of a combination are found by
 PRECISIONS = ("float64", "float32", "float16")
 BIASES = ("free", "penalised", "none")
 DIRECT, ONE_VERSUS_ALL = "direct", "one-versus-all"
@@ -484,13 +484,17 @@ class CombinationOptions(ThreadOptions):
         f"what tuning minimises: {', '.join(TUNED_BY)}", default=TUNED_BY[0], panel=MODEL, metavar="NAME"
     )
     cost: Any = option(
-        "how bad which mistake is: hamming:M, recall:K, precision:K or FILE.json", default=None, panel=MODEL
+        "how bad which mistake is: hamming:M, recall:K, precision:K or FILE.json",
+        default=None,
+        panel=MODEL,
+        in_python="With ``mert`` also a function of two labellings.",
     )
     l2: float = option("factor of the sum of squares of the weights", default=1.0, least=0, panel=MODEL)
     max_iter: int = option("most iterations", default=200, least=0, panel=RUN)
     tolerance: float = option(
         "stop when 10 iterations lower the objective by less than this share", default=1e-9, least=0, panel=RUN
     )
+    seed: int = option("seed of all that is random", default=0, least=0, panel=RUN)
 
 
 @options

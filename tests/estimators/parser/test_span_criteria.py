@@ -85,6 +85,20 @@ def test_parsers_are_trained_by_every_criterion_that_trees_have_the_operations_f
     assert {*criteria_of(CFGTree)} - {*TREE_CRITERIA} == {"passive-aggressive"}
 
 
+def test_brackets_become_more_probable_and_what_is_for_tokens_alone_is_refused():
+    cll = Parser("cll", l2=0.1, max_iter=15).fit(TREES)
+    by_f = Parser("f-measure:beta=2", l2=0.1, max_iter=15).fit(TREES)
+    warm = Parser("f-measure:beta=2", l2=0.1, max_iter=15).fit(TREES, init=cll)
+    assert np.array_equal(by_f.model_.weights, warm.model_.weights)
+    assert {entry.phase for entry in by_f.history_} == {"cll", "main"}
+    assert by_f.objective_ <= warm.history_[0].objective
+    marginal = Parser("marginal-likelihood", l2=0.1, max_iter=15).fit(TREES)
+    assert marginal.objective_ < marginal.history_[0].objective and len(marginal.history_) > 2
+    for spec in ("f-measure:outside=NP", "f-measure:chunks"):
+        with pytest.raises(OptionError, match="has no option"):
+            Parser(spec).check_options()
+
+
 @pytest.mark.parametrize("spec", ["jrb", "risk", "risk:base=no"])
 def test_risk_and_its_bound_start_from_cll(spec):
     """Training is that from a cll model, with the steps of both counted, and the cost is lower in the end."""
@@ -97,7 +111,16 @@ def test_risk_and_its_bound_start_from_cll(spec):
 
 
 def test_two_threads_train_the_same_parser():
-    for spec in ("mecfg", "nota", "nota:scaling,parsed=0.5", "cll", "risk", "m-estimation:samples=100"):
+    for spec in (
+        "mecfg",
+        "nota",
+        "nota:scaling,parsed=0.5",
+        "cll",
+        "risk",
+        "f-measure",
+        "marginal-likelihood",
+        "m-estimation:samples=100",
+    ):
         one, two = (Parser(criterion=spec, threads=n).fit(TREES) for n in (1, 2))
         assert np.array_equal(one.model_.weights, two.model_.weights)
 

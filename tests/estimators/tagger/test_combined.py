@@ -201,6 +201,103 @@ def test_partial_labels_are_summed_over(members, noisy):
         Combination(taggers, criterion="risk").fit(X, hidden)
 
 
+# -- tuning by the error itself ----------------------------------------------------------------------------------------
+
+SEVERAL = ["crf", "hmm", "crf of order 2"]
+
+
+def by_error(members, data, names=SEVERAL, criterion="mert:k=8,restarts=3", **options):
+    fit = {"sample_weight": options.pop("sample_weight")} if "sample_weight" in options else {}
+    return Combination([members[name] for name in names], criterion=criterion, **options).fit(*data, **fit)
+
+
+def wrong_ends(gold, predicted):
+    """A cost of whole labellings: how many sentences' ends are wrong, twice as bad if the beginnings are too."""
+    return float(gold[-1] != predicted[-1]) * (1 + (gold[0] != predicted[0]))
+
+
+ERRORS = {
+    "f1": ({}, lambda tagger, data: 1.0 - tagger.score(*data, metric="f1")),
+    "accuracy": (
+        {"criterion": "mert:k=8,restarts=3,metric=accuracy"},
+        lambda tagger, data: 1.0 - tagger.score(*data, metric="accuracy"),
+    ),
+    "cost": (
+        {"cost": {("B-NP", "O"): 3.0}},
+        lambda tagger, data: np.mean(
+            [
+                sum(3.0 if (a, b) == ("B-NP", "O") else float(a != b) for a, b in zip(own, found, strict=True))
+                for own, found in zip(data[1], tagger.predict(data[0]), strict=True)
+            ]
+        ),
+    ),
+    "own cost": (
+        {"cost": wrong_ends},
+        lambda tagger, data: np.mean(
+            [wrong_ends(*pair) for pair in zip(data[1], tagger.predict(data[0]), strict=True)]
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", sorted(ERRORS))
+def test_mert_ends_with_the_error_it_says_which_is_at_most_that_of_cll(members, noisy, what):
+    options, error = ERRORS[what]
+    tuned, plain = by_error(members, noisy, **options), by_error(members, noisy, criterion="cll")
+    assert tuned.objective_ == pytest.approx(error(tuned, noisy), abs=1e-12)
+    assert tuned.objective_ <= error(plain, noisy) + 1e-12
+    assert tuned.converged_ and tuned.message_ == "converged: the n-best lists hold nothing new"
+    assert len(tuned.history_) == tuned.n_iter_ > plain.n_iter_
+    rounds = [progress.objective for progress in tuned.history_[plain.n_iter_ :]]
+    assert all(a >= b for a, b in itertools.pairwise(rounds)) and rounds[-1] == tuned.objective_
+
+
+def test_no_weights_on_a_grid_do_better_than_those_of_mert(members, noisy):
+    names = ["crf", "hmm"]
+    tuned = by_error(members, noisy, names)
+    for angle in np.linspace(0.0123, 0.0123 + 2 * np.pi, 60, endpoint=False):
+        other = combined(members, names, [np.cos(angle), np.sin(angle)])
+        assert tuned.objective_ <= 1.0 - other.score(*noisy, metric="f1") + 1e-12
+
+
+def test_the_length_of_the_weights_is_that_of_the_greatest_likelihood(members, noisy):
+    tuned = by_error(members, noisy, l2=0.0)
+    for factor in (0.99, 1.01):
+        assert log_loss(combined(members, SEVERAL, factor * tuned.weights_), noisy) > log_loss(tuned, noisy)
+
+
+def test_mert_finds_the_same_weights_for_the_same_seed_and_any_number_of_threads(members, data, noisy):
+    both = [4 * (one + other) for one, other in zip(data, noisy, strict=True)]
+    found = [by_error(members, both, threads=n, seed=4).weights_ for n in (1, 2, 3)]
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+
+
+def test_weights_of_sentences_weigh_their_errors(members, noisy):
+    X, y = noisy
+    own = [5.0] * 5 + [0.25] * (len(X) - 5)
+    tuned = by_error(members, noisy, criterion="mert:k=8,metric=accuracy", sample_weight=own)
+    wrong = [sum(a != b for a, b in zip(*pair, strict=True)) for pair in zip(y, tuned.predict(X), strict=True)]
+    assert tuned.objective_ == pytest.approx(np.dot(own, wrong) / np.dot(own, [len(labels) for labels in y]))
+
+
+def test_mert_and_its_files_and_mistakes(members, noisy, tmp_path):
+    tuned = by_error(members, noisy, cost=wrong_ends, max_iter=1)
+    tuned.save(tmp_path / "m.model")
+    again = load(tmp_path / "m.model")
+    assert again.criterion == "mert:k=8,restarts=3" and again.predict(noisy[0]) == tuned.predict(noisy[0])
+    hidden = [[None, *labels[1:]] for labels in noisy[1]]
+    for options, data, message in (
+        ({}, (noisy[0], hidden), "needs one label for each token of the dev data"),
+        ({"criterion": "mert:metric=bleu"}, noisy, "metric='bleu' is not one of f1, accuracy"),
+        ({"criterion": "mert:k=0"}, noisy, "must be at least 1"),
+        ({"criterion": "mert:beam=3"}, noisy, "it has k, metric, restarts, directions"),
+        ({"criterion": "mert:metric=f1", "cost": "hamming"}, noisy, "a metric and a cost are two errors"),
+        ({"cost": lambda gold, predicted: -1.0}, noisy, "costs are numbers between 0 and"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            by_error(members, data, **options)
+
+
 def test_sentences_whose_labels_a_model_cannot_give_are_left_out_and_counted(members, more_data):
     X, y = more_data
     strange = [["I-NP"] * len(labels) for labels in y[:2]]  # no chunk begins so, says bio
@@ -268,7 +365,7 @@ def test_features_are_combined_as_columns_are(data, noisy):
         (["crf", "hmm"], {"weights": [0.0, 0.0]}, "not all zero"),
         (["crf", "hmm"], {"weights": [np.nan, 1.0]}, "a finite number"),
         (["crf", "hmm"], {"weights": "ab"}, "a list of numbers"),
-        (["crf", "hmm"], {"criterion": "max-margin"}, "tuned by cll, softmax-margin, risk, jrb"),
+        (["crf", "hmm"], {"criterion": "max-margin"}, "tuned by cll, softmax-margin, risk, jrb, mert"),
         (["crf", "hmm"], {"cost": "hamming:2"}, "takes no cost"),
         (["crf", "hmm"], {"l2": -1.0}, "at least 0"),
     ],

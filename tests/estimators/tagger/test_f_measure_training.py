@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from loglinear import DependencyParser, Tagger
+from loglinear import Classifier, DependencyParser, Tagger
 from loglinear.criteria.criterion import make_criterion
-from loglinear.errors import OptionError
+from loglinear.errors import DataError, OptionError
+from loglinear.evaluation.chunks import chunk_spans
 
 
 def test_training_raises_what_it_maximises(data):
@@ -29,14 +30,36 @@ def test_training_raises_what_it_maximises(data):
     assert tagger.message_.startswith("from the weights of a model of cll")
 
 
+@pytest.mark.parametrize("spec", ["f-measure:beta=2", "f-measure:chunks"])
 @pytest.mark.parametrize(
     "options", [{"sub_labels": 2}, {"order": 2}, {"structure": "segments"}, {"constraints": "bio"}]
 )
-def test_it_goes_with_everything_else(data, options):
-    tagger = Tagger("f-measure:beta=2", template="words", l2=0.05, max_iter=20, **options).fit(*data)
+def test_it_goes_with_everything_else(data, spec, options):
+    tagger = Tagger(spec, template="words", l2=0.05, max_iter=20, **options).fit(*data)
     assert tagger.score(*data) > 0.85
     again = Tagger.load(tagger.to_bytes())
-    assert again.criterion == "f-measure:beta=2" and again.predict(data[0]) == tagger.predict(data[0])
+    assert again.criterion == spec and again.predict(data[0]) == tagger.predict(data[0])
+
+
+def test_counting_chunks_raises_the_expected_f_of_chunks(data):
+    """Expected numbers of chunks, from all labellings of the short sentences."""
+    X, y = ([each[:4] for each in some[:25]] for some in data)
+    options = {"template": "U:%x[0,1]\nB\n", "l2": 0.1, "constraints": "bio"}
+
+    def expected_f(tagger):
+        right = found = units = 0.0
+        for x, labels in zip(X, y, strict=True):
+            wanted = {*zip(*chunk_spans([labels]), strict=True)}
+            units += len(wanted)
+            for each, p in tagger.predict_nbest([x], 1000)[0]:
+                chunks = {*zip(*chunk_spans([each]), strict=True)}
+                right, found = right + p * len(chunks & wanted), found + p * len(chunks)
+        return 2.0 * right / (units + found)
+
+    plain, by_chunks = (Tagger(spec, **options).fit(X, y) for spec in ("cll", "f-measure:chunks"))
+    assert expected_f(by_chunks) > expected_f(plain) + 0.002
+    again = Tagger("f-measure:chunks", threads=3, **options).fit(X, y)
+    assert np.array_equal(by_chunks.model_.weights, again.model_.weights)
 
 
 def test_more_recall_for_a_greater_beta(data):
@@ -70,8 +93,21 @@ def test_all_labels_count_but_one(labels, outside, counted):
     assert criterion.for_labels(labels).counted.tolist() == counted
 
 
+def test_chunks_are_not_counted_where_labels_are_missing_or_have_none(data):
+    seen, (X, y) = [], data
+    hidden = [[None, *labels[1:]] for labels in y]
+    tagger = Tagger("f-measure:chunks", template="words")
+    with pytest.raises(DataError, match="f-measure:chunks needs one label for each token"):
+        tagger.fit(X, hidden, observe=seen.append)
+    with pytest.raises(OptionError, match="needs labels in BIO, BIOES or BILOU; these are D, N"):
+        tagger.fit(X, [[tag for _, tag in x] for x in X], observe=seen.append)
+    assert not seen  # before anything is trained
+
+
 def test_what_it_does_not_train_it_says():
     with pytest.raises(OptionError, match="it counts labels, and trees of arcs have none"):
         DependencyParser(criterion="f-measure").check_options()
     with pytest.raises(OptionError, match="is trained by lbfgs, not by 'sgd'"):
         Tagger("f-measure", optimizer="sgd", template="words").check_options()
+    with pytest.raises(OptionError, match="chunks are of sequences of labels"):
+        Classifier("f-measure:chunks").fit([[1.0], [2.0]], ["B-X", "O"])

@@ -184,6 +184,10 @@ class LabelProblem(Learnable):
 
     def criterion(self, spec: str, cost: Any = None) -> Criterion:
         """The criterion that a spec names, with the cost if it uses one."""
+        if CRITERIA.spec(spec)["chunks"]:
+            raise OptionError(
+                f"criterion={spec!r}: chunks are of sequences of labels; a classifier's examples have one"
+            )
         if not CRITERIA.part(spec).uses_cost:
             return make_criterion(spec).for_labels(self.labels)
         counts = np.bincount(self.gold, self.data.weights, len(self.labels))

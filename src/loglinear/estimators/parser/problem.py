@@ -25,6 +25,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, diags
 
 from loglinear.arrays import Array, Arrays, Bool, Float, Int32, Int64
+from loglinear.criteria.brackets import Brackets
 from loglinear.criteria.costs import hamming_factor
 from loglinear.criteria.criterion import CRITERIA, Criterion, criteria_of, make_criterion
 from loglinear.data.trees.cleaning import clean, without_marks
@@ -514,14 +515,14 @@ class TreeByTree(SpanCriterion):
         problem = training.problem
         spec = Spec(self.chain, {name: getattr(self, name) for name in _own_options(self.chain)})
         cost = (problem.cost(hamming_factor(training.parser.cost, "bracket")),) if self.chain.uses_cost else ()
-        return Objective(
-            problem.model.features, problem.corpus, problem.gold, spec.make(*cost), None, l2, n_threads=n_threads
-        )
+        criterion = spec.make(*cost).for_brackets(Brackets(*problem.brackets, problem.model.coder.n_tags))
+        return Objective(problem.model.features, problem.corpus, problem.gold, criterion, None, l2, n_threads=n_threads)
 
 
 def _own_options(chain: type[Criterion]) -> dict[str, Option]:
-    """The options of a criterion of chains that criteria of spans do not have anyway."""
-    return {name: each for name, each in options_of(chain).items() if name not in declared(SpanCriterion)}
+    """The options of a criterion of chains that matter for trees, and that criteria of spans do not have anyway."""
+    without = (*declared(SpanCriterion), *chain.for_tokens)
+    return {name: each for name, each in options_of(chain).items() if name not in without}
 
 
 def _tree_by_tree(name: str) -> None:

@@ -13,6 +13,9 @@ whole labellings finds them on dev data, as it would find any others. With ``cll
 
     min_a  sum_i [log Z_a(x_i) - sum_k a_k score_k(y_i)] + l2 ||a||^2        d/da_k = E_a[score_k] - score_k(y_i)
 
+``mert`` (:mod:`~loglinear.optimizers.mert`) takes the direction of the weights from the error itself of the best
+labellings on dev data, and their length from ``cll``: the best labelling does not depend on it, probabilities do.
+
 A labelling that a member rules out (a score of -inf: its constraints, a step that an unsmoothed hidden Markov model has
 never seen) is ruled out for the combination; p_k^0 is one, so a member of weight zero has no say at all.
 
@@ -30,13 +33,14 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from loglinear.arrays import Arrays, Bool, Float, Int64
-from loglinear.data.columns.corpus import ranges
+from loglinear.arrays import Array, Arrays, Bool, Float, Int32, Int64
+from loglinear.data.columns.corpus import offsets_of, ranges
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.estimator import TrainedEstimator, notes_of, read_notes, restore_notes
 from loglinear.estimators.options import TUNED_BY, CombinationOptions
@@ -44,14 +48,19 @@ from loglinear.estimators.tagger.inputs import Annotation, Corpus, annotation_of
 from loglinear.estimators.tagger.model import ChainModel, SequenceInference
 from loglinear.estimators.tagger.predict import SequencePredictor, stored_model
 from loglinear.model_file import Reader
-from loglinear.options import documented, spec_name
+from loglinear.options import documented, options_of, spec_name, spec_options
 from loglinear.structures.chain.structure import Chain, ChainScores
+from loglinear.structures.constraints import detect_scheme
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import ListFeatures, VectorGradient
-from loglinear.system import thread_count
+from loglinear.system import in_threads, thread_count
 
 if TYPE_CHECKING:
+    from loglinear.criteria.costs import Cost
     from loglinear.criteria.criterion import Criterion
+    from loglinear.optimizers.mert import MERT, Lists
+    from loglinear.optimizers.objective import Objective
+    from loglinear.optimizers.optimizer import Result
     from loglinear.training.run import Progress
 
 KIND = "combination"
@@ -360,6 +369,10 @@ class Combination(CombinationOptions, SequencePredictor, TrainedEstimator[Combin
         super().check_options()
         if spec_name(self.criterion) not in TUNED_BY:
             raise OptionError(f"criterion={self.criterion!r}: weights of models are tuned by {', '.join(TUNED_BY)}")
+        if (mert := _mert(self)) is not None and mert.metric is not None and self.cost is not None:
+            raise OptionError(
+                f"criterion={self.criterion!r}: a metric and a cost are two errors; leave out one of them"
+            )
 
     def __sklearn_clone__(self) -> Self:
         """The same combination without its weights; the taggers are trained already, and shared."""
@@ -455,13 +468,11 @@ def _tuned(
     observe: Callable[[Progress], None] | None,
 ) -> _Tuning:
     """The weights that minimise the criterion on a corpus, from those of ``model`` on."""
-    from loglinear.optimizers.lbfgs import LBFGS
-    from loglinear.optimizers.objective import Objective
     from loglinear.training.run import Progress
 
     began, n_threads = time.perf_counter(), thread_count(options.threads)
     encoded, gold, kept = _learnable(model, corpus, annotation, n_threads)
-    if gold.allowed is not None and spec_name(options.criterion) in ("risk", "jrb"):
+    if gold.allowed is not None and spec_name(options.criterion) in ("risk", "jrb", "mert"):
         raise OptionError(f"criterion={options.criterion!r} needs one label for each token of the dev data")
     n_left_out, history = int(np.count_nonzero(~kept)), list[Progress]()
     if n_left_out:
@@ -477,35 +488,221 @@ def _tuned(
         if observe is not None:
             observe(history[-1])
 
-    features = CombinedFeatures(model.members)
-    own_weights = None if sequence_weights is None else np.ascontiguousarray(sequence_weights[kept])
-    weights, result = model.weights, None
-    for criterion in _criteria(options, model.labels, gold):
-        objective = Objective(features, encoded, gold, criterion, None, options.l2, own_weights, n_threads)  # type: ignore[arg-type]  # L-BFGS wants no sparse gradients
-        optimizer = LBFGS(max_iter=options.max_iter, tolerance=options.tolerance)
-        result = optimizer.minimise(objective, weights, callback=see)
-        weights = result.state.weights.copy()
-    assert result is not None
+    own_weights = np.ones(encoded.n_sequences) if sequence_weights is None else sequence_weights[kept]
+    data = _DevData(encoded, gold, np.ascontiguousarray(own_weights), n_threads)
+    result = _by_gradient(options, model, data, see)
+    if (mert := _mert(options)) is not None:
+        result = _by_error(options, mert, model.with_weights(result.weights), data, see)
     return _Tuning(
-        weights, float(result.state.value), len(history), result.converged, result.message,
+        result.weights.copy(), float(result.value), len(history), result.converged, result.message,
         time.perf_counter() - began, history, n_left_out,
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class _DevData:
+    """Sequences to tune on, whose labels every member can give; ``weights`` [S] are the sequences'."""
+
+    encoded: CombinedCorpus
+    gold: Gold
+    weights: Float
+    n_threads: int
+
+    def objective(self, members: Sequence[ChainModel], criterion: Criterion, l2: float) -> Objective:
+        """A criterion's value and gradient by the members' weights."""
+        from loglinear.optimizers.objective import Objective
+
+        features: Any = CombinedFeatures(members)  # L-BFGS wants no sparse gradients
+        return Objective(features, self.encoded, self.gold, criterion, None, l2, self.weights, self.n_threads)
+
+
+def _by_gradient(options: Combination, model: CombinedModel, data: _DevData, see: Callable[[Any], None]) -> Result:
+    """The weights of least loss, from those of ``model`` on."""
+    from loglinear.optimizers.lbfgs import LBFGS
+
+    weights, result = model.weights, None
+    for criterion in _criteria(options, model.labels, data.gold):
+        optimizer = LBFGS(max_iter=options.max_iter, tolerance=options.tolerance)
+        result = optimizer.minimise(data.objective(model.members, criterion, options.l2), weights, callback=see)
+        weights = result.weights
+    assert result is not None
+    return result
+
+
 def _criteria(options: Combination, labels: list[str], gold: Gold) -> list[Criterion]:
-    """The criteria to tune by, one after the other: the last is what the options ask for."""
-    from loglinear.criteria.costs import make_cost
+    """The criteria to tune by, one after the other: the last is what the options ask for, or ``mert`` starts from."""
     from loglinear.criteria.criterion import CRITERIA, make_criterion
 
+    if _mert(options) is not None:
+        return [make_criterion("cll")]
     part = CRITERIA.part(options.criterion)
     if not part.uses_cost and options.cost is not None:
         raise OptionError(f"criterion={options.criterion!r} takes no cost")
-    cost = None
-    if part.uses_cost:
-        counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
-        cost = make_cost("hamming" if options.cost is None else options.cost, labels, counts)
+    cost = _cost(options, labels, gold) if part.uses_cost else None
     first = [] if part.starts_from is None else [make_criterion(part.starts_from)]
     return [*first, make_criterion(options.criterion, cost)]
+
+
+def _cost(options: Combination, labels: list[str], gold: Gold) -> Cost:
+    from loglinear.criteria.costs import make_cost
+
+    counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
+    return make_cost("hamming" if options.cost is None else options.cost, labels, counts)
+
+
+# -- tuning by the error itself ----------------------------------------------------------------------------------------
+
+
+def _mert(options: Combination) -> MERT | None:
+    """Minimum error rate training with the options of the criterion's spec; None if that names another criterion."""
+    from loglinear.optimizers.mert import MERT
+
+    if spec_name(options.criterion) != MERT.name:
+        return None
+    return MERT(**spec_options(options.criterion, options_of(MERT), "criterion"))
+
+
+def _by_error(
+    options: Combination, mert: MERT, model: CombinedModel, data: _DevData, see: Callable[[Any], None]
+) -> Result:
+    """The weights of least error, from those of ``model`` on, with the length that makes the labels most probable."""
+    from loglinear.criteria.criterion import make_criterion
+    from loglinear.optimizers.lbfgs import LBFGS
+    from loglinear.optimizers.optimizer import Result
+
+    lists = _NBestLists(model, data, mert.k, _error_of(options, mert, model.labels, data))
+    found = mert.minimise(lists.grow, model.weights, max_iter=options.max_iter, seed=options.seed, callback=see)
+    direction, objective = found.weights, data.objective(model.members, make_criterion("cll"), options.l2)
+
+    def along(length: Float) -> tuple[float, Float]:
+        value, gradient = objective(length * direction)
+        return value, np.array([(gradient * direction).sum()])
+
+    usual = np.sqrt((model.weights**2).sum(keepdims=True))
+    length = LBFGS(max_iter=options.max_iter, tolerance=options.tolerance).minimise(along, usual).weights
+    state = replace(found.state, weights=direction * (length if length > 0.0 else usual))
+    return Result(state, found.converged, found.message)
+
+
+@dataclass(frozen=True)
+class _Error:
+    """An error as a function of counts: those of labellings [n, M] against the gold, and the error of their sums.
+
+    ``counts`` takes sequences [n], offsets [n + 1] and the labellings, one after the other.
+    """
+
+    counts: Callable[[Int64, Int64, Int32], Array]
+    of_sums: Callable[[Float], Float]
+
+
+def _error_of(options: Combination, mert: MERT, labels: list[str], data: _DevData) -> _Error:
+    """1 - F1 of chunks, the share of wrong labels, or the mean cost of a sequence."""
+    from loglinear.evaluation.chunks import chunk_counts
+    from loglinear.optimizers.mert import ACCURACY, F1
+
+    offsets, gold = data.encoded.offsets, data.gold.labels
+
+    def positions(sequences: Int64, bounds: Int64) -> Int64:
+        return ranges(offsets[sequences], np.diff(bounds))
+
+    if options.cost is not None:
+        cost_of = _costs(options, labels, data)
+        return _Error(cost_of, lambda sums: sums[..., 0] / data.weights.sum())
+    if (mert.metric or (ACCURACY if detect_scheme(labels) is None else F1)) == F1:
+
+        def chunks(sequences: Int64, bounds: Int64, labellings: Int32) -> Array:
+            return chunk_counts((gold[positions(sequences, bounds)], labels, bounds), (labellings, labels, bounds))
+
+        return _Error(chunks, lambda sums: 1.0 - 2.0 * sums[..., 2] / np.maximum(sums[..., 0] + sums[..., 1], 1e-300))
+
+    def wrong(sequences: Int64, bounds: Int64, labellings: Int32) -> Array:
+        return np.add.reduceat(gold[positions(sequences, bounds)] != labellings, bounds[:-1], dtype=np.int64)[:, None]
+
+    return _Error(wrong, lambda sums: sums[..., 0] / (data.weights * np.diff(offsets)).sum())
+
+
+def _costs(options: Combination, labels: list[str], data: _DevData) -> Callable[[Int64, Int64, Int32], Array]:
+    """The costs [n, 1] of labellings."""
+    from loglinear.criteria.costs import LabellingCost, is_of_labellings
+
+    offsets, gold = data.encoded.offsets, data.gold
+    if is_of_labellings(options.cost):
+        own = LabellingCost(options.cost, labels)
+
+        def of_labellings(sequences: Int64, bounds: Int64, labellings: Int32) -> Array:
+            pairs = zip(sequences.tolist(), np.split(labellings, bounds[1:-1]), strict=True)
+            return np.array([own.of(gold.labels[offsets[s] : offsets[s + 1]], each[None]) for s, each in pairs])
+
+        return of_labellings
+    table = _cost(options, labels, gold).at(gold, offsets)
+
+    def of_labels(sequences: Int64, bounds: Int64, labellings: Int32) -> Array:
+        own = table[ranges(offsets[sequences], np.diff(bounds)), labellings]
+        return np.add.reduceat(own, bounds[:-1])[:, None]
+
+    return of_labels
+
+
+class _NBestLists:
+    """The k best labellings of each sequence by all weights so far, with the members' scores as their features."""
+
+    def __init__(self, model: CombinedModel, data: _DevData, k: int, error: _Error) -> None:
+        self._features, self._data, self._k, self._error = CombinedFeatures(model.members), data, k, error
+        self._known: list[set[bytes]] = [set() for _ in range(data.encoded.n_sequences)]
+        self._sequence = np.zeros(0, dtype=np.int64)
+        self._scores = np.zeros((0, len(model.members)))
+        self._counts: Float | None = None
+
+    def grow(self, weights: Float) -> tuple[Lists, int]:
+        """Add the k best by ``weights`` [K]; the lists, and how many labellings are new."""
+        from loglinear.optimizers.mert import Lists
+
+        encoded = self._data.encoded
+        blocks = self._features.blocks(encoded.offsets, 0, encoded.n_sequences)
+        found = in_threads(lambda block: self._best(weights, *block), blocks, self._data.n_threads)
+        sequences, scores, labellings = (list(chain.from_iterable(each)) for each in zip(*found, strict=True))
+        new = [i for i, (s, each) in enumerate(zip(sequences, labellings, strict=True)) if self._is_new(s, each)]
+        if new:
+            own = np.array(sequences, dtype=np.int64)[new]
+            joined = np.concatenate([labellings[i] for i in new])
+            counts = self._error.counts(own, offsets_of([len(labellings[i]) for i in new]), joined)
+            self._add(own, np.array(scores)[new], counts * self._data.weights[own][:, None])
+        assert self._counts is not None, "each sequence has a best labelling"
+        offsets = np.searchsorted(self._sequence, np.arange(encoded.n_sequences + 1))
+        return Lists(offsets, self._scores, self._counts, self._error.of_sums), len(new)
+
+    def _is_new(self, sequence: int, labelling: Int32) -> bool:
+        known, content = self._known[sequence], labelling.tobytes()
+        if content in known:
+            return False
+        known.add(content)
+        return True
+
+    def _add(self, sequences: Int64, scores: Float, counts: Float) -> None:
+        """Put new labellings behind those of the same sequence."""
+        order = np.argsort(np.concatenate([self._sequence, sequences]), kind="stable")
+        self._sequence = np.concatenate([self._sequence, sequences])[order]
+        self._scores = np.concatenate([self._scores, scores])[order]
+        before = np.zeros((0, counts.shape[1])) if self._counts is None else self._counts
+        self._counts = np.concatenate([before, counts])[order]
+
+    def _best(self, weights: Float, first: int, end: int) -> tuple[list[int], list[Float], list[Int32]]:
+        """The k best of sequences ``first`` to ``end``: their sequences, the members' scores [K], and labels."""
+        features, encoded = self._features, self._data.encoded
+        structure = features.structure(encoded, first, end)
+        lists = structure.k_best(features.scores(weights, encoded, first, end), self._k)
+        rows = np.empty((max(len(values) for _, values in lists), structure.n_positions), dtype=np.int32)
+        for s, (found, _) in enumerate(lists):
+            rows[:, structure.offsets[s] : structure.offsets[s + 1]] = found[0]
+            rows[: len(found), structure.offsets[s] : structure.offsets[s + 1]] = found
+        own = [features.scores_of(k, encoded, first, end) for k in range(features.n_features)]
+        scores = np.array([[structure.score(each, labels) for each in own] for labels in rows])
+        sequences, vectors, labellings = list[int](), list[Float](), list[Int32]()
+        for s, (found, _) in enumerate(lists):
+            sequences += [first + s] * len(found)
+            vectors += list(scores[: len(found), :, s])
+            labellings += list(found)
+        return sequences, vectors, labellings
 
 
 def _learnable(
