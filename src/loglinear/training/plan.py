@@ -144,7 +144,8 @@ def check_optimizer(options: Any, trained: Trained) -> None:
     if optimizer not in able:
         reason = _not_able(optimizer, criterion, trained)
         raise OptionError(f"criterion={name!r} is trained by {', '.join(able)}, not by {optimizer!r}: {reason}")
-    form = None if options.optimizer is None else _own_form(trained.known.spec(options.criterion))
+    chosen = options.optimizer is not None and trained.registry is None  # trees have no such forms by dual ascent
+    form = _own_form(trained.known.spec(options.criterion)) if chosen else None
     if optimizer == "dual" and form:
         raise OptionError(f"optimizer='dual': it does not do {form}; use lbfgs")
     check_penalties(options, spec, name, able)
