@@ -56,7 +56,8 @@ Risk and its Jensen bound, which are not convex, go on from the state that condi
 (:mod:`~loglinear.structures.chain.risk` has the step).
 
 Flat labels have a file of their own, :mod:`~loglinear.optimizers.dual.flat`, and so has max-margin,
-:mod:`~loglinear.optimizers.dual.margin`, whose dual is not smooth.
+:mod:`~loglinear.optimizers.dual.margin`, whose dual is not smooth; on other structures than first-order chains it is
+trained by :mod:`~loglinear.optimizers.dual.planes`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What dual ascent over chains and over flat labels share: the options, and L-BFGS, which takes over at the end."""
+"""What all kinds of dual ascent share: the options, passes until a gap is certified, L-BFGS, which may take over."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ class DualOptions(Optimizer):
     """
 
     name = "dual"
-    summary = "stochastic dual coordinate ascent: few passes, with L2: first-order chains, segments, flat labels"
+    summary = (
+        "dual coordinate ascent: few passes, with L2: first-order chains, segments, flat labels, max-margin of all"
+    )
     default_iterations = 1000
 
     max_iter: int = 1000
