@@ -75,7 +75,7 @@ def test_it_ends_at_the_minimum_of_the_quadratic_programme(objective):
     lengths = np.diff(objective.corpus.offsets)
     assume(sum(objective.features.n_labels**lengths) <= 120)
     of, differences, costs = zip(*the_constraints(objective), strict=True)
-    solved = least_hinge(of, np.array(differences), np.array(costs), objective.sequence_weights, objective.l2)
+    solved = least_hinge(list(of), np.array(differences), np.array(costs), objective.sequence_weights, objective.l2)
     assume(solved is not None)
     found = DualAscent(max_iter=2000, tolerance=1e-6).minimise(objective, zero_of(objective))
     assert found.converged
