@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
 from loglinear.optimizers.lbfgs import LBFGS
 
@@ -49,3 +50,22 @@ def kkt_violation(objective: Objective, weights: np.ndarray, l1: float | np.ndar
     away = np.abs(gradient + l1 * np.sign(weights))
     at_zero = np.maximum(np.abs(gradient) - l1, 0.0)
     return float(np.max(np.where(weights != 0.0, away, at_zero), initial=0.0))
+
+
+def least_hinge(
+    of: list[int], differences: np.ndarray, offsets: np.ndarray, weights: np.ndarray, l2: float
+) -> tuple[float, np.ndarray] | None:
+    """The minimum of a quadratic programme, and the w there; None if the solver fails.
+
+    min l2 ||w||^2 + sum_i c_i x_i  with  x_i >= o + w . d  for every labelling, of example ``of[k]``.
+    """
+    n, d = len(weights), differences.shape[1]
+    rows = np.hstack([-differences, np.eye(n)[of]])
+    start = np.concatenate([np.zeros(d), [max(offsets[np.array(of) == i]) for i in range(n)]])
+    solved = minimize(
+        lambda x: l2 * x[:d] @ x[:d] + weights @ x[d:], start, method="SLSQP",
+        jac=lambda x: np.concatenate([2.0 * l2 * x[:d], weights]),
+        constraints={"type": "ineq", "fun": lambda x: rows @ x - offsets, "jac": lambda x: rows},
+        options={"maxiter": 500, "ftol": 1e-10},
+    )  # fmt: skip
+    return (float(solved.fun), solved.x[:d]) if solved.success else None

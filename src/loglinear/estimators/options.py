@@ -754,7 +754,7 @@ def tagger_training(structure: str) -> Any:
         return Trained("tagger", "chains of labels", Chain, pieces=True, elsewhere=ELSEWHERE)
     from loglinear.structures.segments.structure import Segments
 
-    limited = {"dual": ("cll", "softmax-margin")}
+    limited = {"dual": ("cll", "softmax-margin", "max-margin")}
     return Trained("tagger of segments", "segments", Segments, limited=limited, bases=False, elsewhere=ELSEWHERE)
 
 
@@ -964,8 +964,8 @@ def dependency_training() -> Any:
     from loglinear.training.plan import Trained
 
     return Trained(
-        "dependency parser", "trees of arcs", ArcTree, (GENERATIVE, M_ESTIMATION), without=("dual",), bases=False,
-        labels=False, elsewhere=ELSEWHERE,
+        "dependency parser", "trees of arcs", ArcTree, (GENERATIVE, M_ESTIMATION), limited={"dual": ("max-margin",)},
+        bases=False, labels=False, elsewhere=ELSEWHERE,
     )  # fmt: skip
 
 

@@ -341,3 +341,16 @@ def test_ptbdep_with_gold_tags(corpora):
     estimate = DependencyParser("m-estimation", base="head-outward:samples=20000").fit(train).evaluate(dev).uas
     mira = DependencyParser("mira", max_iter=5).fit(train).evaluate(dev).uas
     assert tags < base < base + 1.2 < estimate < mira
+
+
+@pytest.mark.parametrize("projective", [True, False])
+def test_max_margin_is_trained_by_its_dual_and_resumes(tmp_path, projective):
+    options = {"criterion": "max-margin", "projective": projective, "relations": False, "tolerance": 1e-5}
+    found = DependencyParser(**options).fit(*TRAIN)
+    assert "primal and dual differ by less than 0.001" in found.message_
+    assert found.objective_ <= DependencyParser(optimizer="lbfgs", max_iter=60, **options).fit(*TRAIN).objective_
+    whole = DependencyParser(max_iter=4, threads=2, **options).fit(*TRAIN)
+    DependencyParser(max_iter=2, **options).fit(*TRAIN, checkpoint=tmp_path / "state")
+    again = DependencyParser(max_iter=4, **options).fit(*TRAIN, checkpoint=tmp_path / "state", resume=True)
+    assert np.array_equal(whole.model_.weights, again.model_.weights)
+    assert "primal and dual" not in DependencyParser(l2=0.0, max_iter=1, **options).fit(*TRAIN).message_

@@ -475,3 +475,14 @@ def test_a_damaged_file_is_refused(tmp_path):
         model_file.save(tmp_path / "b.model", "parser", stored.header, broken)
         with pytest.raises(ModelFileError, match="does not fit together"):
             Parser.load(tmp_path / "b.model")
+
+
+def test_max_margin_is_trained_by_its_dual_and_resumes(tmp_path):
+    found = Parser("max-margin").fit(TREES)
+    assert "primal and dual differ by less than 0.001" in found.message_
+    assert found.objective_ <= Parser("max-margin", optimizer="lbfgs").fit(TREES).objective_
+    whole = Parser("max-margin", max_iter=3, threads=2).fit(TREES)
+    Parser("max-margin", max_iter=2).fit(TREES, checkpoint=tmp_path / "state")
+    again = Parser("max-margin", max_iter=3).fit(TREES, checkpoint=tmp_path / "state", resume=True)
+    assert np.array_equal(whole.model_.weights, again.model_.weights)
+    assert "primal and dual" not in Parser("max-margin", l2=0.0, max_iter=1).fit(TREES).message_

@@ -98,7 +98,7 @@ def test_what_it_does_not_support_is_left_to_others(objective):
     allowed = np.ones((len(gold.labels), features.scheme.n_token_labels), dtype=np.uint8)
     assert "one label" in dual_unsupported_reason(criterion, features, Gold(gold.labels, allowed), 1.0)
     cost = Cost(np.zeros((4, features.scheme.n_token_labels, features.scheme.n_token_labels)))
-    for name in ("risk", "jrb", "max-margin"):
+    for name in ("risk", "jrb"):
         reason = dual_unsupported_reason(make_criterion(name, cost), features, gold, 1.0)
         assert reason == "it is for cll and softmax-margin of segments"
 
@@ -147,7 +147,9 @@ def test_a_resumed_training_is_the_same(chunking, tmp_path):
     assert np.array_equal(whole.model_.weights, again.model_.weights)
 
 
-@pytest.mark.parametrize("criterion", ["max-margin", "risk", "jrb"])
+@pytest.mark.parametrize("criterion", ["risk", "jrb"])
 def test_other_criteria_of_segments_refuse_it(chunking, criterion):
-    with pytest.raises(OptionError, match="that does not go over segments but by cll and softmax-margin"):
+    with pytest.raises(
+        OptionError, match="that does not go over segments but by cll and softmax-margin and max-margin"
+    ):
         Tagger(structure="segments", template="chunking", criterion=criterion, optimizer="dual").fit(chunking)

@@ -20,11 +20,12 @@ from loglinear.data.dependency_checks import is_projective, projectivised
 from loglinear.errors import DataError
 from loglinear.estimators.dependency import file as dependency_file
 from loglinear.estimators.dependency.model import DependencyModel, RelationProblem, has_no_tags, rounded
-from loglinear.estimators.options import GENERATIVE, M_ESTIMATION
+from loglinear.estimators.options import GENERATIVE, M_ESTIMATION, dependency_training
 from loglinear.features.arcs import ArcCorpus, ArcEncoder, Tokens, TokenVocabulary
 from loglinear.generative.base import Sampling
 from loglinear.generative.head_outward import BaseOptions, HeadOutwardModel, expected_counts, read_base, tree_counts
 from loglinear.generative.m_estimation import MEstimationObjective
+from loglinear.optimizers.dual.chain import dual_unsupported_reason
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Optimizer, make_optimizer
 from loglinear.options import spec_name
@@ -232,11 +233,14 @@ class DependencyTraining(Learnable):
         )  # fmt: skip
 
     def default_optimizer(self, criterion: Criterion, l2: float, from_zero: bool) -> str:
-        possible = [name for name in criterion.optimizers if name != "dual"]
-        return QUICKEST if spec_name(QUICKEST) in possible else possible[0]
+        possible = dependency_training().optimizers(type(criterion))
+        gold = Gold(self.problem.heads)
+        if "dual" in possible and dual_unsupported_reason(criterion, self.problem.model.features, gold, l2) is None:
+            return "dual"
+        return QUICKEST if spec_name(QUICKEST) in possible else next(name for name in possible if name != "dual")
 
     def default_iterations(self, optimizer: type[Optimizer]) -> int | None:
-        return PASSES if optimizer.iterations_are == "passes" else None
+        return PASSES if optimizer.iterations_are == "passes" and optimizer.name != "dual" else None
 
     def default_l2(self, criterion: Criterion) -> float:
         return l2_factor(None, VARIANCE) if criterion.uses_base else 1.0

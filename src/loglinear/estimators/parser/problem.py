@@ -48,6 +48,7 @@ from loglinear.generative.pcfg.counts import treebank_pcfg
 from loglinear.generative.pcfg.em import InsideOutside, compatible_spans, perturbed, random_pcfg
 from loglinear.generative.pcfg.expectations import Boundaries, Expectations
 from loglinear.generative.pcfg.model import PCFG, draw_trees
+from loglinear.optimizers.dual.chain import dual_unsupported_reason
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.optimizer import Optimizer
@@ -82,7 +83,9 @@ OTHERWISE = (
     "m-estimation",  # trees have their own, over a PCFG
     "passive-aggressive",  # looks costs up by position, and those of trees are of parts
 )  # criteria whose operations trees have, but that are not trained tree by tree
-PARSERS = Trained("parser", "phrase trees", CFGTree, registry=TREE_CRITERIA, without=("dual",), elsewhere=ELSEWHERE)
+PARSERS = Trained(
+    "parser", "phrase trees", CFGTree, registry=TREE_CRITERIA, limited={"dual": ("max-margin",)}, elsewhere=ELSEWHERE
+)
 
 
 class TreeCriterion(ABC):
@@ -536,7 +539,7 @@ def _tree_by_tree(name: str) -> None:
     if chain.uses_cost:
         old = option("what a wrong bracket costs", default=None, above=0, instead="cost")
         fields["cost"] = ("float | None", old)
-    kinks_first = ("adagrad",) if not chain.smooth and "adagrad" in chain.optimizers else ()
+    kinks_first = () if chain.smooth else tuple(by for by in ("dual", "adagrad") if by in chain.optimizers)
     body: dict[str, Any] = {own: made for own, (_, made) in fields.items()}
     body |= {
         "__annotations__": {own: annotation for own, (annotation, _) in fields.items()},
@@ -992,9 +995,14 @@ class TreeTraining(ParserTraining, Learnable):
         return criterion.objective(self, l2, n_threads)
 
     def default_optimizer(self, criterion: Any, l2: float, from_zero: bool) -> str:
-        return PARSERS.optimizers(type(criterion))[0]
+        able = PARSERS.optimizers(type(criterion))
+        if able[0] == "dual" and dual_unsupported_reason(criterion, self.problem.model.features, self.problem.gold, l2):
+            return able[1]
+        return able[0]
 
     def default_iterations(self, optimizer: type[Optimizer]) -> int | None:
+        if optimizer.name == "dual":
+            return None
         return self.made.most_iterations if optimizer.name == "lbfgs" else self.made.most_passes
 
     def own_phases(self, criterion: Any, optimizer: Optimizer, l2: float, n_threads: int) -> list[Phase] | None:

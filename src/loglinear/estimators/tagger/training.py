@@ -33,7 +33,7 @@ from loglinear.generative.base import HmmBase, OwnBase, is_own
 from loglinear.generative.em import EM, EMState
 from loglinear.generative.hmm.em import Expectation, known_counts, perturbed, random_start, start_from
 from loglinear.generative.hmm.model import Counts, HiddenMarkovModel, OpenVocabulary, number_of_states, possible_steps
-from loglinear.optimizers.dual.chain import dual_unsupported_reason
+from loglinear.optimizers.dual.chain import dual_unsupported_reason, has_planes
 from loglinear.optimizers.dual.general import DualOptions
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.optimizer import Optimizer
@@ -184,7 +184,10 @@ class TaggerTraining(Learnable):
         features, gold = self.problem.model.features, self.problem.gold
 
         def applies(name: str) -> bool:
-            return name != "dual" or (from_zero and dual_unsupported_reason(criterion, features, gold, l2) is None)
+            if name != "dual":
+                return True
+            starts = from_zero or has_planes(criterion, features)
+            return starts and dual_unsupported_reason(criterion, features, gold, l2) is None
 
         return first_that_applies(criterion, applies)
 

@@ -56,7 +56,8 @@ Risk and its Jensen bound, which are not convex, go on from the state that condi
 (:mod:`~loglinear.structures.chain.risk` has the step).
 
 Flat labels have a file of their own, :mod:`~loglinear.optimizers.dual.flat`, and so has max-margin,
-:mod:`~loglinear.optimizers.dual.margin`, whose dual is not smooth.
+:mod:`~loglinear.optimizers.dual.margin`, whose dual is not smooth; on other structures than first-order chains it is
+trained by :mod:`~loglinear.optimizers.dual.planes`.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ from loglinear.features.encoding import EncodedCorpus, runs
 from loglinear.optimizers.dual.flat import FlatDual, FlatDualState, flat_dual_unsupported_reason
 from loglinear.optimizers.dual.general import PARTS, WORSE, DualOptions, FinishState, check_fits_data, check_supported
 from loglinear.optimizers.dual.margin import MarginDual, MarginState
+from loglinear.optimizers.dual.planes import PlaneDual, PlaneState
 from loglinear.optimizers.objective import (
     GIVEN_AFTER,
     IN_SINGLE_PRECISION,
@@ -229,6 +231,8 @@ class DualAscent(DualOptions):
         """The state of dual ascent over chains or flat labels, or of L-BFGS after it."""
         if "passes" in arrays:
             return FinishState.from_arrays(arrays)
+        if "plane_masses" in arrays:
+            return PlaneState.from_arrays(arrays)
         if "masses" in arrays:
             return MarginState.from_arrays(arrays)
         if "table" in arrays:
@@ -248,11 +252,12 @@ class DualAscent(DualOptions):
         has_dual = objective.criterion.name not in RISKS
         if isinstance(state, FinishState):
             return self.finish(objective, state.weights, l1, callback, state.passes, state.inner, scale=state.scale)
-        if state is None and weights0.any() and not self.from_zero:
+        by_planes = has_planes(objective.criterion, objective.features)
+        if state is None and weights0.any() and not (self.from_zero or by_planes):
             check_supported("it starts from zero, not from another model" if has_dual else None)
             return self.finish(objective, weights0, l1, callback, 0, None)  # no state to go on from: not by dual ascent
         if objective.criterion.name == "max-margin":
-            margin = MarginDual(self.max_iter, self.tolerance, self.seed)
+            margin = (PlaneDual if by_planes else MarginDual)(self.max_iter, self.tolerance, self.seed)
             return margin.minimise(objective, weights0, l1=l1, callback=callback, state=state)
         layout = objective.wide_layout(self.prune) if self.prune else objective.layout
         now = _start(layout)
@@ -381,9 +386,22 @@ def dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: 
         n_labels = features.n_labels
         if is_too_wide(features, Penalties.none(n_labels)):
             return f"by {criterion.name} it goes over all pairs of labels, and there are {n_labels:,} labels"
+    if has_planes(criterion, features):
+        hidden = "where labels are hidden or partial, max-margin is not convex and has no dual"
+        return None if gold.allowed is None else hidden
     if criterion.name in (*GIVEN_AFTER, *PIECES):
         return local_unsupported_reason(criterion, features, gold)
     return unsupported_reason(criterion, features, gold, (*IN_SINGLE_PRECISION, "max-margin"))
+
+
+def has_planes(criterion: Criterion, features: PartFeatures) -> bool:
+    """Whether the dual is that of max-margin over labellings of any structure; it may start from another model.
+
+    First-order chains without pair features have flows instead.
+    """
+    if criterion.name != "max-margin" or isinstance(features, FlatFeatures):
+        return False
+    return not isinstance(features, ChainFeatures) or features.order != 1 or features.edge is not None
 
 
 def _start(layout: Layout) -> DualState:

@@ -1,8 +1,8 @@
-"""What dual ascent over chains and over flat labels share: the options, and L-BFGS, which takes over at the end."""
+"""What all kinds of dual ascent share: the options, passes until a gap is certified, L-BFGS, which may take over."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from loglinear.optimizers.passes import passes
 
 PARTS = 2  # of a pass, whatever the number of threads
 SCALED = 10.0  # the tolerance of L-BFGS with scaled weights, in tolerances: it does not creep, so that little is left
+NEAR = 1.5  # the gap seen during a pass, as a multiple of what is small enough, that is worth a certificate
 WORSE = 0.002  # a rise of the objective by this share is more than the order of the steps explains
 
 
@@ -96,7 +97,9 @@ class DualOptions(Optimizer):
     """
 
     name = "dual"
-    summary = "stochastic dual coordinate ascent: few passes, with L2: first-order chains, segments, flat labels"
+    summary = (
+        "dual coordinate ascent: few passes, with L2: first-order chains, segments, flat labels, max-margin of all"
+    )
     default_iterations = 1000
 
     max_iter: int = 1000
@@ -160,3 +163,40 @@ def certified_message(now: Any, small: float, near: bool) -> str:
         return f"converged after {passes(now.iteration)}: primal and dual differ by {apart}"
     apart = f"{now.gap / (abs(now.value) or 1.0):.2g} of the objective"
     return f"stopped after {passes(now.iteration)}, primal and dual differ by {apart}"
+
+
+def until_certified(
+    now: Any,
+    small: float,
+    most: int,
+    certificate: Callable[[], Any],
+    one_pass: Callable[[], None],
+    callback: Callback,
+    rounding: float = 0.0,
+) -> Result:
+    """Make passes, which change the state ``now``, until the certified gap is below the ``small`` share of the value.
+
+    Parameters
+    ----------
+    now
+        Has ``iteration``, ``value``, ``gap`` (those seen during a pass) and ``certified``.
+    most : int
+        Passes.
+    certificate : callable
+        Gives the value, the gap and the weights [D] that both are certified for.
+    one_pass : callable
+    callback : callable or None
+    rounding : float
+        A gap that is small enough whatever the value is.
+    """
+    while True:
+        ends = now.iteration >= most
+        if ends or (now.iteration and now.gap <= NEAR * small * abs(now.value) + rounding):
+            now.value, now.gap, weights = certificate()
+            near = now.gap <= small * abs(now.value) + rounding
+            if near or ends:
+                now.certified = weights
+                return Result(now, near, certified_message(now, small, near))
+        one_pass()
+        if callback is not None and callback(now):
+            return Result(now, False, f"stopped after {passes(now.iteration)} (by the callback)")

@@ -42,10 +42,9 @@ import numpy as np
 
 from loglinear.arrays import Array, Arrays, Float, Float32, Int64
 from loglinear.optimizers.dual.flat import Certificate, sizes
-from loglinear.optimizers.dual.general import DualOptions, certified_message, check_fits_data
+from loglinear.optimizers.dual.general import DualOptions, check_fits_data, until_certified
 from loglinear.optimizers.objective import Objective, shards
 from loglinear.optimizers.optimizer import Callback, Result, check_parts_fit, reading_state
-from loglinear.optimizers.passes import passes
 from loglinear.structures.chain.flow import (
     BOLDNESS,
     UNIT,
@@ -72,7 +71,6 @@ ROUNDS, SWEEPS = 16, 16  # of a pass
 FIRST, FIRST_ROUNDS = 2, 64  # passes in which steps change more, and so more rounds are worth it
 REFRESH_EVERY = 8  # passes after which the weights are made of the flow again, without accumulated rounding
 MOST_IDLE = 2  # passes after which an exchange without a step is forgotten
-NEAR = 1.5  # the gap seen during a pass, as a multiple of what is small enough, that is worth a certificate
 POSITIONS_EACH, EDGES_EACH, FEATURES_EACH = 4, 4, 96  # what there is room for: an exchange for so many positions
 LEAST_EDGES = 8  # room of a position
 COUNTS = ("iteration", "evaluations")
@@ -224,17 +222,9 @@ class MarginDual(DualOptions):
         problem = MarginProblem(objective, l1)
         now = _start(problem) if state is None else _fitting(state, problem)
         small = GAP * self.tolerance
-        while True:
-            ends = now.iteration >= self.max_iter
-            if ends or (now.iteration and now.gap <= NEAR * small * abs(now.value)):
-                now.value, now.gap, weights = problem.certificate(now.flow)
-                near = now.gap <= small * abs(now.value)
-                if near or ends:
-                    now.certified = weights
-                    return Result(now, near, certified_message(now, small, near))
-            self._pass(problem, now)
-            if callback is not None and callback(now):
-                return Result(now, False, f"stopped after {passes(now.iteration)} (by the callback)")
+        return until_certified(
+            now, small, self.max_iter, lambda: problem.certificate(now.flow), lambda: self._pass(problem, now), callback
+        )
 
     def _pass(self, problem: MarginProblem, now: MarginState) -> None:
         """One more pass, in place."""
