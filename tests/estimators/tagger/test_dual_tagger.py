@@ -1,5 +1,6 @@
 """Taggers trained by dual coordinate ascent."""
 
+import numpy as np
 import pytest
 
 from loglinear import Tagger
@@ -74,3 +75,11 @@ def test_criteria_that_start_from_another_train_that_by_it(data):
     assert {progress.phase for progress in tagger.history_} == {"cll", "main"}
     slow = Tagger(criterion="risk", optimizer="lbfgs", template="words").fit(*data)
     assert tagger.objective_ == pytest.approx(slow.objective_, rel=0.05)
+
+
+def test_weights_stay_where_no_iterations_are_left_after_contexts_are_chosen(data, tmp_path):
+    options = {"template": "words", "optimizer": "dual", "max_iter": 5}
+    short = Tagger("nota:threshold=0.2,after=5", **options).fit(*data, checkpoint=tmp_path / "c")
+    assert np.isfinite(short.objective_) and short.score(*data) > 0.5
+    before = Tagger("nota:threshold=0.2,after=9", **options).fit(*data)
+    np.testing.assert_array_equal(short.model_.weights, before.model_.weights)

@@ -215,6 +215,8 @@ class TaggerTraining(Learnable):
 
         after = min(criterion.chooses_after, optimizer.max_iter)
         beginning, rest = (replace(optimizer, max_iter=n) for n in (after, optimizer.max_iter - after))  # type: ignore[type-var]  # dataclasses
+        if not rest.max_iter and isinstance(rest, DualOptions):  # which would begin again at zero, and end there
+            rest = LBFGS(max_iter=0)
         return [Phase(OPENING, beginning, without_contexts), Phase(MAIN, _from_anywhere(rest), with_probable_contexts)]
 
     def _rounds(self, criterion: MEstimation, optimizer: Optimizer, l2: float) -> list[Phase]:
