@@ -40,14 +40,16 @@ class Paper:
         """All corpora that it can be run on."""
         return tuple(name for names, _ in self.parts for name in names)
 
-    def make(self, files: Files, cells: Cells, seed: int, n_seeds: int = 1) -> tuple[list[Table], list[Chart]]:
+    def make(
+        self, files: Files, cells: Cells, seed: int, n_seeds: int = 1, recipe: bool = False
+    ) -> tuple[list[Table], list[Chart]]:
         """Tables and charts of the corpora with these files, or of the bundled corpus if there are none."""
         made = [
             item
             for names, part in self.parts
             for corpus in files or ("bundled",)
             if corpus in names or not files
-            for item in part(Run(corpus, tuple(map(str, files.get(corpus, ()))), cells, seed, n_seeds))
+            for item in part(Run(corpus, tuple(map(str, files.get(corpus, ()))), cells, seed, n_seeds, recipe))
         ]
         return [item for item in made if isinstance(item, Table)], [item for item in made if isinstance(item, Chart)]
 

@@ -157,7 +157,7 @@ def entities(run: Run) -> list[Table | Chart]:
         f"learners: {PASSES} passes, averaged.",
         f"{PROCESSOR} The time of the CLL model that others start from is not included.",
     ]
-    return [table, recipe(run)]
+    return [table, *([recipe(run)] if run.recipe or not run.files else [])]
 
 
 def _table(run: Run, title: str, systems: Mapping[str, tasks.System], found: dict[str, tuple[str, Cell]]) -> Table:
