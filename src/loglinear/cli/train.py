@@ -88,12 +88,7 @@ def train_command(
             f"--template {model.template}: criterion {model.criterion!r} counts, and uses no features; leave it out"
         )
     template = common.read_template(model.template)  # a mistake in it is reported before the data is read
-    with common.working(out, f"reading {train}"):
-        corpus = files.read(train)
-        weights = files.sentence_weights(len(corpus))
-        dev = None if run.dev is None else files.read(run.dev)
-    if dev_split is not None:
-        corpus, dev, weights = _split(corpus, dev_split, model.seed, weights)
+    corpus, dev, weights = _read(train, files, run, dev_split, model.seed, out)
     if learns_weights:
         common.choose_template(tagger, template, corpus, files, out)
     metric = {"f1": "F1", "auto": "score"}.get(model.metric, model.metric)
@@ -156,12 +151,7 @@ def _train_classifier(
     tagger.check_options()
     common.check_training(output, run)
     template = common.read_template(model.template)
-    with common.working(out, f"reading {train}"):
-        corpus = files.read(train)
-        weights = files.sentence_weights(len(corpus))
-        dev = None if run.dev is None else files.read(run.dev)
-    if dev_split is not None:
-        corpus, dev, weights = _split(corpus, dev_split, model.seed, weights)
+    corpus, dev, weights = _read(train, files, run, dev_split, model.seed, out)
     common.choose_template(tagger, template, corpus, files, out)
     began = time.perf_counter()
     with common.working(out, f"training {type(trained).__name__}"), common.showing_warnings(out):
@@ -202,6 +192,17 @@ def _dev_score(tagger: LocalTagger, dev: Columns | Attributes, label_column: int
     numbers, _ = tagger.predict_numbers(dev)
     score = score_labels(metric, annotation, numbers, tagger.classes_, dev.offsets)
     return f"{100 * score:.2f} ({'F1' if metric == 'f1' else metric})"
+
+
+def _read(
+    train: str, files: CorpusOptions, run: FitOptions, dev_split: float | None, seed: int, out: Console
+) -> tuple[Columns | Attributes, Columns | Attributes | None, Float | None]:
+    """Training data, dev data or None, and the sentences' weights or None."""
+    with common.working(out, f"reading {train}"):
+        corpus = files.read(train)
+        weights = files.sentence_weights(len(corpus))
+        dev = None if run.dev is None else files.read(run.dev)
+    return (corpus, dev, weights) if dev_split is None else _split(corpus, dev_split, seed, weights)
 
 
 def _split(
