@@ -381,3 +381,10 @@ def test_train_by_m_estimation_takes_sentences_and_brackets(tmp_path, run, em):
     assert "(NP (D the) (N dog))" in run("parse", "run", tmp_path / "m.model", stdin="the dog barks\n").out
     wrong = run(*arguments, "--criterion", "cll")
     assert wrong.status == 2 and "m-estimation learn from sentences, too" in wrong.err
+
+
+@pytest.mark.parametrize("line", ["ROOT (S (N a) (V b)))", "a plain sentence ."])
+def test_a_damaged_tree_is_no_sentence_to_learn_from(tmp_path, run, line):
+    (tmp_path / "t.mrg").write_text(f"(ROOT (S (N a) (V b)))\n{line}\n", encoding="utf-8")
+    result = run("parse", "train", tmp_path / "t.mrg", "-o", tmp_path / "m.model", "--criterion", "m-estimation")
+    assert result.status == 2 and "t.mrg:2" in result.err and not (tmp_path / "m.model").exists()

@@ -170,18 +170,20 @@ def _train_phrases(
         )
     check_training(output, run)
 
+    by_em = spec_name(parser.criterion) == "pcfg-em"
+
     def read(source: str) -> Sequence[Tree | list[str]]:
-        if parser.takes_sentences:
-            return read_trees_and_sentences(source)
-        return read_treebank(source, model.function_tags, model.marks)
+        return read_trees_and_sentences(source) if by_em else read_treebank(source, model.function_tags, model.marks)
 
     with showing_warnings(out), working(out, f"reading {trees or ' and '.join(filter(None, sentences.values()))}"):
         treebank: Sequence[Tree | list[str]] = TreesAndSentences([], [], []) if trees is None else read(trees)
         for flag_name, file in sentences.items():
             if file is not None:
-                assert isinstance(treebank, TreesAndSentences)
                 if flag_name == "--raw":
                     _reject_trees(file)
+                if not isinstance(treebank, TreesAndSentences):
+                    n = len(treebank)
+                    treebank = TreesAndSentences(treebank, [str(trees)] * n, [None] * n)
                 treebank = treebank.and_also(read_sentences(file, brackets=flag_name == "--brackets"))
         dev = None if run.dev is None else read(run.dev)
     known = treebank.brackets if isinstance(treebank, TreesAndSentences) else None
@@ -189,7 +191,7 @@ def _train_phrases(
     fit(parser, treebank, run, out, output=output, metric=metric, y=known, X_dev=dev)
     save(parser, output)
     grammar, left_out, hidden = parser.model_.grammar, "", not all(isinstance(each, Tree) for each in treebank)
-    what = "sentences" if hidden or spec_name(parser.criterion) == "pcfg-em" else "trees"
+    what = "sentences" if hidden or by_em else "trees"
     if parser.max_length is not None:
         longer = sum(len(example.words) > parser.max_length for example in given_examples(parser, treebank))
         left_out = f"; {longer:,} {what} longer than {parser.max_length:,} left out"

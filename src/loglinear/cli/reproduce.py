@@ -85,10 +85,10 @@ def all_command(asked: AllOptions) -> None:
 
     if str(asked.output) == "-":
         raise OptionError("the page has figures beside it; name a file with -o")
-    check_outputs(None, {"--output": asked.output}, [])
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) if asked.folder is None else asked.folder
         folder.mkdir(parents=True, exist_ok=True)
+        check_outputs(None, {"--output": asked.output}, [])
         kept = []
         for paper in PAPERS:
             corpora = None if asked.quick else available(paper, asked.data)

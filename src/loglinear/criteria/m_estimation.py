@@ -67,7 +67,7 @@ class MEstimation(Counted):
 
     input_only: bool = option("features of the input alone too, whatever the label", default=False)
     rounds: int = option("most rounds, where labels are hidden", default=5, least=1)
-    unbounded: bool = option("keep the last weights where the objective falls without end", default=False)
+    unbounded: bool = option("keep the last weights even if the objective falls without end", default=False)
     expectation: float = option("factor of E_q0[f]: 1 but to show what a wrong one does", default=1.0, least=0)
     em: str = option(
         "what a round learns from where labels are hidden: the best labelling, or expected counts",

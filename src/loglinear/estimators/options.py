@@ -119,7 +119,7 @@ class TrainingOptions(RunOptions):
     )
     tolerance: float = option(
         "stop when 10 iterations of lbfgs lower the objective by less than this share, or dual has primal and dual "
-        "within 200 times that",
+        "within a multiple of that, which the message says",
         default=1e-5,
         least=0,
         panel=RUN,
@@ -311,7 +311,7 @@ class ClassifierOptions(TrainingOptions):
         "leave out words, names and attributes seen fewer times in training", default=1, least=1, panel=FEATURES
     )
     class_weight: Any = option(
-        "weight of the examples of each label: balanced, or a number for each", default=None, panel=MODEL
+        "weight of the examples of each label: balanced, or in Python a number for each", default=None, panel=MODEL
     )
 
 

@@ -58,8 +58,12 @@ def score_text(score: float) -> str:
 
 def rounds_note(history: Sequence[Progress]) -> str:
     """A note for the training message: the objective at the end of each round."""
-    ends = {progress.phase: progress.objective for progress in history}
-    return f"; objective by round {', '.join(f'{value:.4f}' for value in ends.values())}" if ends else ""
+    ends = [
+        progress.objective
+        for progress, after in zip(history, [*history[1:], None], strict=True)
+        if after is None or after.phase != progress.phase
+    ]
+    return f"; objective by round {', '.join(f'{value:.4f}' for value in ends)}" if ends else ""
 
 
 def print_progress(progress: Progress) -> None:

@@ -349,13 +349,15 @@ def test_a_kernel_of_ones_own_is_given_again(moons, tmp_path):
     named = Classifier("max-margin", kernel="rbf:gamma=1").fit(X, y)
     np.testing.assert_allclose(own.decision_function(X), named.decision_function(X), atol=1e-3)
     own.save(tmp_path / "m.model")
-    with pytest.raises(OptionError, match="with a kernel of your own; give it again, as in kernel="):
+    with pytest.raises(OptionError, match="with a kernel of your own; give the function again, as in kernel="):
         Classifier.load(tmp_path / "m.model")
     for again in (Classifier.load(tmp_path / "m.model", kernel=nearness), load(tmp_path / "m.model", kernel=nearness)):
         np.testing.assert_array_equal(again.decision_function(X), own.decision_function(X))
     named.save(tmp_path / "named.model")
     with pytest.raises(OptionError, match="was trained without kernel"):
         Classifier.load(tmp_path / "named.model", kernel=nearness)
+    with pytest.raises(OptionError, match="give the function again"):
+        Classifier.load(tmp_path / "m.model", kernel="rbf")
 
 
 @pytest.mark.parametrize(

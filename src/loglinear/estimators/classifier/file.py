@@ -84,8 +84,10 @@ def check_given(read: Reader, given: Mapping[str, Any]) -> None:
     if needed is not None and given[needed] is None:
         raise OptionError(f"{read.file} was trained with a function of your own; give it again, as in {needed}=...")
     own_kernel = read.has("kernel") and read.section("kernel").text("name") == OwnKernel.name
-    if own_kernel and given["kernel"] is None:
-        raise OptionError(f"{read.file} was trained with a kernel of your own; give it again, as in kernel=...")
+    if own_kernel and not callable(given["kernel"]):
+        raise OptionError(
+            f"{read.file} was trained with a kernel of your own; give the function again, as in kernel=my_kernel"
+        )
     known = {needed, "base", "candidates" if has_map else None, "kernel" if own_kernel else None}
     for option, value in given.items():
         if value is not None and option not in known:

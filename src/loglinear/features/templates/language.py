@@ -242,7 +242,7 @@ class Template:
         object.__setattr__(self, "pieces", tuple(pieces))
         first = pieces[0] if pieces else ""
         if not isinstance(first, str) or first[:1] not in SCOPES:
-            raise TemplateError(f"a template begins with U, B or *, not {str(first)!r}")
+            raise TemplateError(f"a template begins with U, B or *, not {str(first)!r} (or is the line {INSIDE})")
 
     @classmethod
     @lru_cache(maxsize=1024)  # a set checks that its lines can be read back
