@@ -62,7 +62,7 @@ def test_labels_of_tokens_and_weights(sequences, run):
         (["--label", "sort"], "kinds.txt:2: the sort of this sentence is missing; give it a comment before it: # sort"),
         (["--label", "kind", "--criterion", "cll"], "criterion='cll' is of a conditional model, without p(x)"),
         (["--label", "kind", "--prior", "flat"], "prior='flat' is not one of empirical, uniform"),
-        (["--label", "kind", "--order", 3], "order=3 is not one of 1, 2"),
+        (["--label", "kind", "--order", 4], "order=4 is not one of 1, 2, 3"),
     ],
 )
 def test_mistakes_end_in_one_line(arguments, message, sequences, run):

@@ -232,7 +232,7 @@ def check_place(path: Path | None) -> None:
     if path is None:
         return
     if str(path) == "-":
-        raise OptionError("-: models and charts are written to files, not to standard output; name one")
+        raise OptionError("-: models and charts are written to files, not to standard output; name one, as in -o FILE")
     if path.is_dir():
         raise OptionError(f"{path} is a folder; name the file to write")
     if not path.parent.is_dir():

@@ -39,8 +39,8 @@ def less_normalisers(structure: Chain, scores: ChainScores, first: Float, contex
     """
     emission = scores.emission - _without_infinite(contexts.emission)
     emission[structure.offsets[:-1]] -= _without_infinite(first)[:, None]
-    edge = None if contexts.edge is None else -_without_infinite(contexts.edge)
-    return replace(scores, emission=emission).with_edges(edge)
+    less = replace(scores, emission=emission)
+    return less if contexts.edge is None else less.with_edges(-_without_infinite(contexts.edge))
 
 
 def _without_infinite(array: Float) -> Float:

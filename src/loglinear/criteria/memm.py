@@ -48,5 +48,5 @@ class MaximumEntropyMarkovModel(Criterion):
         log_p, expected = structure.expectations(local, weights)
         contexts = replace(expected, edge=expected.edge if scores.order > 1 else None, trigram=None, fourgram=None)
         structure.add_piece_expectations(gradient, scores, weights, contexts)
-        gradient.subtract(expected.with_edges_of(scores))
+        gradient.subtract(expected if scores.order == 1 else expected.with_edges_of(scores))
         return -weights * log_p, gradient
