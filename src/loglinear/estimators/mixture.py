@@ -203,7 +203,7 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
         if len(empty):
             warnings.warn(
                 f"no rows are left in component {', '.join(map(str, empty))}; take fewer components, more restarts or "
-                "more smoothing",
+                "another smoothing (less where there are many values)",
                 UserWarning,
                 stacklevel=4,
             )
