@@ -63,6 +63,7 @@ def test_labels_of_tokens_and_weights(sequences, run):
         (["--label", "kind", "--criterion", "cll"], "criterion='cll' is of a conditional model, without p(x)"),
         (["--label", "kind", "--prior", "flat"], "prior='flat' is not one of empirical, uniform"),
         (["--label", "kind", "--order", 4], "order=4 is not one of 1, 2, 3"),
+        (["--label", "kind", "--criterion", "hmm:labels=2", "--labelled"], "hmm:labels=2 finds its own"),
     ],
 )
 def test_mistakes_end_in_one_line(arguments, message, sequences, run):

@@ -163,6 +163,10 @@ def train_sequences_command(
     tagger = tagger_of(model)
     tagger.check_options()
     tagger.template = read_template(model.template)
+    if labelled and tagger.finds_labels:
+        raise OptionError(
+            f"--labelled: the last column holds labels, but {model.criterion} finds its own; leave one out"
+        )
     classifier = InputClassifier(tagger, prior)
     classifier.check_options()
     check_training(output, FitOptions())

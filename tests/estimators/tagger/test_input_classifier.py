@@ -214,9 +214,3 @@ def test_damaged_files_are_refused():
 def test_criteria_without_a_density_are_refused_before_training():
     with pytest.raises(OptionError, match="criterion='cll' is of a conditional model"):
         InputClassifier(Tagger(template="words")).fit([["a"]], ["x"])
-
-
-def test_labels_that_are_there_and_labels_to_be_found_do_not_go_together():
-    corpus = Columns.from_rows([[("a", "X")], [("b", "Y")]])
-    with pytest.raises(OptionError, match="finds its own"):
-        InputClassifier(Tagger("hmm:labels=2")).fit(corpus, ["one", "two"], labelled=True)

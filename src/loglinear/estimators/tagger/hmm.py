@@ -264,10 +264,6 @@ class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierConventions):  # its
         classes, numbers = np.unique(np.asarray(y), return_inverse=True)
         if len(numbers) != len(corpus):
             raise DataError(f"there are {len(corpus)} sequences in X and {len(numbers)} classes in y")
-        if labelled and tagger.finds_labels:
-            raise OptionError(
-                "labelled: the last column holds labels, but this model finds its own (labels=N); leave one of them out"
-            )
         own = labelled and isinstance(X, Columns) and X.unlabelled is None
         if labels is None and not tagger.finds_labels and not own:
             labels = [[ONLY_LABEL] * length for length in np.diff(corpus.offsets).tolist()]
