@@ -382,7 +382,8 @@ def cell_shape(key: str, cell: Cell) -> Any:
         return {**TRAINED, "test": {"uas": is_finite, "las": las, **EXACT}}
     figures = dict.fromkeys(figures_of(kind), is_finite)
     shape = {**TRAINED, "dev": figures, "test": figures, "iterations": (int, NOTHING), "features": (int, NOTHING)}
-    if also := cell["job"].get("also") if isinstance(cell.get("job"), dict) else None:
+    also = cell["job"].get("also") if isinstance(cell.get("job"), dict) else None
+    if isinstance(also, list | tuple):
         scored = {"dev": figures, "test": figures, "counts": TRAINED["counts"]}
         shape["also"] = {str(how): scored for how in also}
     return shape
