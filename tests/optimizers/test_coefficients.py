@@ -87,18 +87,16 @@ def test_the_gap_is_never_negative_and_falls_below_the_tolerance(seed, criterion
     matrix, labels, objective = kernel_problem(seed, criterion, l2, bias)
     if len(np.unique(labels)) < 2:
         return
-    optimizer = Coefficients(make_optimizer("dual", max_iter=5000, tolerance=1e-5, seed=0))
+    optimizer = Coefficients(make_optimizer("dual", max_iter=100_000, tolerance=1e-5, seed=0))
     start = np.zeros((len(matrix) + (bias != "none")) * 3)
     result = optimizer.minimise(objective, start)
-    slow = criterion == "max-margin"  # may need more passes: then only the bound is tested
-    assert result.converged or slow, result.message
+    assert result.converged, result.message
     value = written_out(matrix, labels, result.weights, criterion, l2, bias)
     inner = result.state.inner
     if hasattr(inner, "gap"):  # else L-BFGS has taken over
-        assert inner.gap >= -1e-9
-        assert not result.converged or inner.gap <= 1e-5 * inner.problem.size(inner.value) * (1 + 1e-9)
+        assert -1e-9 <= inner.gap <= 1e-5 * inner.problem.size(inner.value) * (1 + 1e-9)
         lowest = inner.value - inner.gap
-        assert lowest - 1e-8 <= value <= lowest + inner.gap + 1e-5 * abs(value)
+        assert lowest - 1e-8 <= value <= lowest + 1e-5 * inner.problem.size(inner.value) * (1 + 1e-6)
         for scale in (0.0, 0.5, 1.1):
             other = written_out(matrix, labels, scale * result.weights, criterion, l2, bias)
             assert other >= lowest - 1e-8
