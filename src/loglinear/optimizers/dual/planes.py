@@ -66,7 +66,6 @@ REFRESH_EVERY = 8  # passes after which the weights are made of the masses again
 NEGLIGIBLE = 0.02  # a plane is new if it is higher by this share of an example's part of the gap that is small enough
 WORTH = 0.1  # the same of an example's part of the gap in the last pass
 ROUNDING = 1e-11  # share of a loss that may be rounding
-LEAST_GAP = 1e-7  # of an example, times its weight: features are kept in single precision, which steps cannot go below
 LEAST_ROOM = 4  # labellings of an example
 COUNTS = ("iteration", "evaluations")
 NUMBERS = ("value", "gap", "least")
@@ -585,7 +584,7 @@ class PlaneDual(DualOptions):
         return until_certified(
             now, small, self.max_iter, lambda: problem.certificate(planes),
             lambda: self._pass(problem, now, planes, small, weights0), callback,
-            LEAST_GAP * float(problem.weights.sum()),
+            ROUNDING * float(problem.weights.sum()),
         )  # fmt: skip
 
     def _pass(self, problem: PlaneProblem, now: PlaneState, planes: Planes, small: float, weights0: Float) -> None:
