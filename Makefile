@@ -3,12 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow check bench kernels wheel clean help
+.PHONY: demo test test-slow bounds audit check bench kernels wheel clean help
 
 help:
 	@echo "make demo        train on the bundled corpus, print scores and tagged sentences"
 	@echo "make test        run the tests"
 	@echo "make test-slow   run the longer campaigns"
+	@echo "make bounds      run the tests of the command line and of models with the oldest dependencies allowed"
+	@echo "make audit       look for known faults in the dependencies (asks a server), and list them in dist/loglinear.cdx.json"
 	@echo "make check       lint, type-check and check the import contract"
 	@echo "make kernels     compile kernels ahead (the others do it too; needs a C compiler, goes on without)"
 	@echo "make wheel       a wheel with the compiled kernels, for this kind of machine, in dist/"
@@ -29,6 +31,26 @@ check: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The oldest versions that pyproject.toml allows, in an environment of their own.
+bounds: $(VENV)-lowest/.installed
+	LOGLINEAR_COMPILED=0 $(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow" tests/cli tests/estimators tests/test_model_file.py
+
+$(VENV)-lowest/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -c "import re, tomllib; needs = tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies']; \
+	  print(*(re.sub(r'>=([0-9.]+).*', r'==\1', need) for need in needs), sep='\n')" > $(VENV)-lowest/lowest.txt
+	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)-lowest/lowest.txt -e '.[test]'
+	touch $@
+
+# The tools have their own environment, so that they are not among what they list.
+audit: $(VENV)/.installed
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit cyclonedx-bom
+	mkdir -p dist
+	$(VENV)-audit/bin/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml --output-reproducible --output-file dist/loglinear.cdx.json
+	$(BIN)/python -m pip freeze --exclude-editable > dist/dependencies.txt
+	$(VENV)-audit/bin/pip-audit --strict --no-deps --disable-pip --requirement dist/dependencies.txt
 
 # What to measure: make bench BENCH="--quick"
 BENCH ?= --full --json bench.json --markdown bench.md --resume
@@ -60,4 +82,4 @@ $(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
 	touch $@ $(VENV)/.installed $(VENV)/.installed-test
 
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-audit dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,8 +1,9 @@
-"""Where the real corpora are, and one hypothesis profile for all tests."""
+"""Where the real corpora are, one hypothesis profile for all tests, and no network."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,25 @@ def corpora() -> Path:
     if not folder.is_dir():
         pytest.skip("the real corpora are not here; set LOGLINEAR_DATA to their folder")
     return folder
+
+
+network = {"allowed": False}
+
+
+def _no_network(event: str, arguments: tuple[object, ...]) -> None:
+    """An audit hook: what connects or asks for an address during a test fails, unless the test takes `network_allowed`."""
+    if event in ("socket.connect", "socket.sendto", "socket.getaddrinfo") and not network["allowed"]:
+        to = arguments[-1] if event != "socket.getaddrinfo" else arguments[0]
+        if not isinstance(to, str | bytes) or event == "socket.getaddrinfo":  # a path is a socket of this machine
+            raise AssertionError(f"network access during a test: {event} {arguments}")
+
+
+sys.addaudithook(_no_network)
+
+
+@pytest.fixture
+def network_allowed():
+    """For tests of `data get`, which talk to a server of their own on this machine."""
+    network["allowed"] = True
+    yield
+    network["allowed"] = False

@@ -25,7 +25,7 @@ def archive(**files):
 
 
 @pytest.fixture
-def served():
+def served(network_allowed):
     """Bytes by path, served by HTTP; ``served.url`` is where."""
 
     class Content(dict):

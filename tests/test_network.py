@@ -1,0 +1,33 @@
+"""Nothing but `data get` opens a connection: conftest forbids it in every test, and no other file could."""
+
+import ast
+import socket
+from pathlib import Path
+
+import pytest
+
+import loglinear
+
+SOURCES = Path(loglinear.__file__).parent
+SPEAKS = {"socket", "socketserver", "ssl", "http", "urllib", "ftplib", "smtplib", "requests", "urllib3", "httpx", "pooch"}
+
+
+def imported(path):
+    """The top-level names of all modules that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (name.name.split(".")[0] for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.split(".")[0]
+
+
+def test_one_file_speaks_to_servers():
+    speaking = {path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.py") if SPEAKS & set(imported(path))}
+    assert speaking == {"data/corpora/download.py"}
+
+
+def test_tests_cannot_reach_a_server():
+    with pytest.raises(AssertionError, match="network access"):
+        socket.create_connection(("localhost", 9))
+    with socket.socket() as caller, pytest.raises(AssertionError, match="network access"):
+        caller.connect(("127.0.0.1", 9))
