@@ -20,11 +20,12 @@ demo: $(VENV)/.installed
 	-$(BIN)/python -m loglinear.kernels.build --if-needed --default-only --labels 12  # as many vectors of labels as the demo's 16
 	$(BIN)/loglinear demo
 
+# By file: what a file's tests share, fixtures and kernels compiled at run time, is made by one process.
 test: $(VENV)/.installed-test kernels
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-slow: $(VENV)/.installed-test kernels
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff check .

@@ -183,7 +183,13 @@ def copied_together(value, owners):
     return made
 
 
-def test_every_kernel_gives_the_bits_of_numbas(compiled, monkeypatch):
+# Numbers of labels for the default road and for all criteria: Numba compiles every kernel for each width of rows.
+FEW_WIDTHS = (roads.FEW_LABELS, 70), (roads.FEW_LABELS,)  # of one block and of two
+ALL_WIDTHS = roads.LABELS, roads.FEWER_LABELS
+
+
+@pytest.mark.parametrize("labels", [FEW_WIDTHS, pytest.param(ALL_WIDTHS, marks=pytest.mark.slow)], ids=["few", "all"])
+def test_every_kernel_gives_the_bits_of_numbas(compiled, monkeypatch, labels):
     library, compared, lock = ahead.Library(compiled), set(), threading.Lock()
 
     def both(kernel, *arguments):
@@ -199,8 +205,9 @@ def test_every_kernel_gives_the_bits_of_numbas(compiled, monkeypatch):
         return results[0]
 
     monkeypatch.setattr(Kernel, "__call__", both)
-    roads.walk_default(roads.LABELS)
-    roads.walk_criteria(roads.FEWER_LABELS)
+    default, criteria = labels
+    roads.walk_default(default)
+    roads.walk_criteria(criteria)
     assert len(compared) > 40
 
 

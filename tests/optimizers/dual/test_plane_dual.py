@@ -185,6 +185,31 @@ def test_every_pass_raises_the_dual_until_the_gap_is_closed(objective, l1):
     assert done.state.gap <= 1e-4 * abs(done.value) + 1e-9
 
 
+def test_weights_that_an_l1_penalty_makes_zero_do_not_keep_steps_short():
+    """Without curvature the dual is linear: a step that presumes one took 2,177 passes here."""
+    sample = [tree for tree in random_trees(13, 30) if len(tree.leaves()) <= 4][:3]
+    objective = asked_of(Parser("max-margin:base=yes", l2=0.1), sample)
+    found = minimised(objective, 100, 1e-8, l1=0.3)
+    assert found.converged
+    assert found.value == pytest.approx(1.0077769, rel=1e-6)
+    assert found.value == pytest.approx(value_at(objective, found.weights, 0.3), rel=1e-12)
+
+
+@settings(max_examples=12, deadline=None)
+@given(objective=tree_objectives(), l1=st.sampled_from([0.1, 0.3, 1.0]))
+def test_beside_an_l1_penalty_it_converges_and_the_dual_never_falls(objective, l1):
+    problem, duals = planes.PlaneProblem(objective, l1), []
+
+    def keep_dual(now):
+        value, gap, _ = problem.certificate(now.planes)
+        duals.append(value - gap)
+
+    found = minimised(objective, 300, 1e-6, l1, callback=keep_dual)
+    assert found.converged
+    assert found.state.gap <= 1e-4 * abs(found.value) + 1e-9
+    assert all(after >= before - 1e-6 * (1.0 + abs(before)) for before, after in pairwise(duals))
+
+
 @settings(max_examples=20, deadline=None)
 @given(objective=any_structure, passes=st.integers(1, 6))
 def test_masses_are_distributions_over_different_labellings_and_make_the_weights(objective, passes):

@@ -103,9 +103,19 @@ def test_what_it_does_not_support_is_left_to_others(objective):
         assert reason == "it is for cll and softmax-margin of segments"
 
 
+def bundled(labels=None):
+    """The bundled corpus, labels other than these being O."""
+    rows = (row.rpartition(" ") for row in bundled_text("train", "chunk").split("\n"))
+    text = "\n".join(
+        rest + gap + (label if not labels or label in labels else "O") if rest else "" for rest, gap, label in rows
+    )
+    return read_columns(io.BytesIO(text.encode()))
+
+
 @pytest.fixture(scope="module")
 def chunking():
-    return read_columns(io.BytesIO(bundled_text("train", "chunk").encode()))
+    """So few labels that their rows are as wide as those of random problems, for which the kernels are compiled."""
+    return bundled({"B-NP", "I-NP", "B-VP", "I-VP", "B-PP", "I-PP"})
 
 
 @pytest.mark.parametrize(
@@ -121,10 +131,20 @@ def chunking():
     ],
 )
 def test_it_is_the_default_and_finds_the_minimum(chunking, options):
+    check_that_it_finds_the_minimum(chunking, options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"criterion": "softmax-margin", "cost": "recall:3"}, {"l1": 0.1}])
+def test_with_wider_rows_it_finds_the_minimum_too(options):
+    check_that_it_finds_the_minimum(bundled(), options)
+
+
+def check_that_it_finds_the_minimum(corpus, options):
     options = {"structure": "segments", "template": "chunking", **options}
-    found = Tagger(**options).fit(chunking)
+    found = Tagger(**options).fit(corpus)
     assert "primal and dual differ" in found.message_
-    exact = Tagger(optimizer="lbfgs", **options).fit(chunking)
+    exact = Tagger(optimizer="lbfgs", **options).fit(corpus)
     assert found.objective_ == pytest.approx(exact.objective_, rel=2e-3)
 
 

@@ -22,7 +22,10 @@ visit to an example ends with the best masses of its labellings given those of t
 4. w <- w - (c / 2 l2) sum_k (change of a_k) d_k
 
 With an L1 penalty the same steps raise the dual at least as much as they would without one, as moving weights towards
-zero makes no difference larger (proximal SDCA: Shalev-Shwartz & Zhang 2014).
+zero makes no difference larger (proximal SDCA: Shalev-Shwartz & Zhang 2014). But where weights stay zero the dual is
+linear, and steps that presume its greatest curvature may be a thousand times too short. So a visit goes on: it moves
+the mass from a to b after which v_b = v_a at the weights that this makes, or all. The difference v_b - v_a never rises
+with the mass moved; its root is bracketed by step 3 and a_a, and what is moved never exceeds it.
 
 A pass searches in rounds of some of the examples, which it then visits, and between rounds it visits all. A labelling
 without mass for some passes is forgotten. Passes end when the gap, computed in double precision from labellings and
@@ -48,7 +51,7 @@ from loglinear.arrays import Array, Arrays, Bool, Float, Float32, Int32, Int64
 from loglinear.criteria.criterion import CostCriterion
 from loglinear.data.columns.corpus import ranges
 from loglinear.errors import InfeasibleError
-from loglinear.kernels import kernel
+from loglinear.kernels import kernel, small_kernel
 from loglinear.optimizers.dual.flat import Certificate
 from loglinear.optimizers.dual.general import DualOptions, check_fits_data, until_certified
 from loglinear.optimizers.objective import Objective, shards
@@ -61,6 +64,8 @@ ROUNDS, FIRST, FIRST_ROUNDS = 8, 2, 32  # of a pass; in the first passes steps c
 VISITS = 1  # to each example after a round
 STEPS_EACH = 8  # most steps of a visit, for each of the example's labellings
 ENOUGH = 1e-3  # a visit ends when this share of the difference that it began with is left
+LEFT = 0.1  # with an L1 penalty steps go on while more than this share is left
+MOST_ATTEMPTS = 30  # at the length of such a step
 MOST_IDLE = 5  # passes after which a labelling without mass is forgotten
 REFRESH_EVERY = 8  # passes after which the weights are made of the masses again, without accumulated rounding
 NEGLIGIBLE = 0.02  # a plane is new if it is higher by this share of an example's part of the gap that is small enough
@@ -124,14 +129,94 @@ def look_up(first: int, end: int, table: Table, weights: Float, highest: Float, 
         highest[i - first], means[i - first] = best, mean
 
 
+@small_kernel
+def _extremes(n: int, v: Float, mass: Float) -> tuple[int, int]:
+    """Of n labellings with planes ``v`` the highest, and the lowest one with mass."""
+    high, low = 0, -1
+    for k in range(n):
+        if v[k] > v[high]:
+            high = k
+        if mass[k] > 0.0 and (low < 0 or v[k] < v[low]):
+            low = k
+    return high, low
+
+
+@kernel
+def _rise(i: int, high: int, low: int, table: Table, sums: Float, shrink: float, step: float, towards: Float) -> float:
+    """v_high - v_low of example i once the sums [D] have moved by ``-step * towards`` [D]."""
+    features, values = table.features, table.values
+    total = table.offsets[i, high] - table.offsets[i, low]
+    for k, sign in ((high, 1.0), (low, -1.0)):
+        for j in range(table.begins[i, k], table.ends[i, k]):
+            weight = sums[features[j]] - step * towards[features[j]]
+            total += sign * values[j] * (max(weight - shrink, 0.0) + min(weight + shrink, 0.0))
+    return total
+
+
+@kernel
+def _move_on(
+    i: int, table: Table, sums: Float, shrink: float, factor: float, stop: float, v: Float, scratch: Float
+) -> None:
+    """Move mass between labellings of example i as far as the dual rises, where weights may be zero.
+
+    Ends when the highest plane is at most ``stop`` above the lowest one with mass, or after a step for each of the
+    labellings. ``v`` [K] is overwritten; ``scratch`` [D] is zero before and after.
+    """
+    n, mass, products = table.counts[i], table.masses[i], table.products[i]
+    begins, ends, features, values = table.begins, table.ends, table.features, table.values
+    for _ in range(n):
+        _heights(i, table, sums, shrink, v)
+        high, low = _extremes(n, v, mass)
+        slope = v[high] - v[low]
+        if slope <= stop:
+            break
+        for k, sign in ((high, 1.0), (low, -1.0)):
+            for j in range(begins[i, k], ends[i, k]):
+                scratch[features[j]] += sign * values[j]
+        square = products[high, high] + products[low, low] - 2.0 * products[high, low]
+        short, at_short, long = 0.0, slope, mass[low]  # the root is between short and long
+        at_long = _rise(i, high, low, table, sums, shrink, factor * long, scratch)
+        if at_long >= 0.0:
+            short = long
+        elif factor * square * long > slope:
+            short = slope / (factor * square)
+            at_short = _rise(i, high, low, table, sums, shrink, factor * short, scratch)
+        for attempt in range(MOST_ATTEMPTS):
+            if short == long or at_short <= LEFT * slope:
+                break
+            middle = 0.5 * (short + long)
+            if attempt % 2 == 1:
+                middle = short + (long - short) * at_short / (at_short - at_long)
+            at_middle = _rise(i, high, low, table, sums, shrink, factor * middle, scratch)
+            if at_middle >= 0.0:
+                short, at_short = middle, at_middle
+            else:
+                long, at_long = middle, at_middle
+        mass[low] -= short
+        mass[high] += short
+        for k in (high, low):
+            for j in range(begins[i, k], ends[i, k]):
+                sums[features[j]] -= factor * short * scratch[features[j]]
+                scratch[features[j]] = 0.0
+
+
 @kernel
 def visit(
-    examples: Int64, table: Table, sums: Float, shrink: float, l2: float, weights: Float, steps_each: int, enough: float
+    examples: Int64,
+    table: Table,
+    sums: Float,
+    shrink: float,
+    l2: float,
+    weights: Float,
+    steps_each: int,
+    enough: float,
+    scratch: Float,
 ) -> None:
     """Give the labellings of each of the ``examples`` the best masses, in place, and change the sums [D] accordingly.
 
     ``weights`` [S] are those of the examples. A visit ends when the highest plane is less than ``enough`` times as far
-    above the lowest one with mass as it was, or after ``steps_each`` steps for each of the labellings.
+    above the lowest one with mass as it was, or after ``steps_each`` steps for each of the labellings; with an L1
+    penalty (``shrink``), it goes on where these steps are too short. ``scratch`` [D] is zero before and after.
     """
     counts, masses, begins, ends = table.counts, table.masses, table.begins, table.ends
     room = masses.shape[1]
@@ -145,19 +230,14 @@ def visit(
         mass, products = masses[i], table.products[i]
         for k in range(n):
             before[k] = mass[k]
-        stop = 0.0
+        first = 0.0
         for step in range(steps_each * n):
-            high, low = 0, -1
-            for k in range(n):
-                if v[k] > v[high]:
-                    high = k
-                if mass[k] > 0.0 and (low < 0 or v[k] < v[low]):
-                    low = k
+            high, low = _extremes(n, v, mass)
             slope = v[high] - v[low]
-            if slope <= stop:
+            if slope <= enough * first:
                 break
             if step == 0:
-                stop = enough * slope
+                first = slope
             square = products[high, high] + products[low, low] - 2.0 * products[high, low]
             moved = mass[low]
             if factor * square * moved > slope:
@@ -173,6 +253,8 @@ def visit(
             if change != 0.0:
                 for j in range(begins[i, k], ends[i, k]):
                     sums[table.features[j]] -= change * table.values[j]
+        if shrink > 0.0 and first > 0.0:
+            _move_on(i, table, sums, shrink, factor, LEFT * first, v, scratch)
 
 
 @kernel
@@ -606,7 +688,8 @@ class PlaneDual(DualOptions):
             several = np.flatnonzero(planes.counts > 1)
             for examples in (rng.permutation(new), *(rng.permutation(several) for _ in range(VISITS))):
                 visit(
-                    examples, planes.table, now.sums, problem.shrink, problem.l2, problem.weights, STEPS_EACH, ENOUGH
+                    examples, planes.table, now.sums, problem.shrink, problem.l2, problem.weights, STEPS_EACH, ENOUGH,
+                    problem.scratch,
                 )  # fmt: skip
         planes.forget()
         now.value = float(losses.sum()) + problem.penalty(problem.shrunk(now.sums))
