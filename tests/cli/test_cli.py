@@ -526,7 +526,7 @@ def test_a_table_given_as_sequences_and_the_reverse_name_the_other_verb(files, r
         told = run("train", files / table, "-o", files / "m.model")
         assert told.status == 2 and "loglinear classify takes it" in told.err
     told = run("classify", "train", files / "train.txt", "--label", "label", "-o", files / "m.model")
-    assert told.status == 2 and "loglinear train takes it" in told.err
+    assert told.status == 2 and "loglinear train takes the file" in told.err
 
 
 def test_a_criterion_beside_a_classifier_is_refused_even_if_it_is_the_default(files, run):

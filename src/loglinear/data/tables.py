@@ -21,7 +21,7 @@ from loglinear.data.files import Source, check_text, json_object, read_bytes, so
 from loglinear.errors import DataError, OptionError
 from loglinear.wording import how_many
 
-SEQUENCES = "if this is no table but tokens in columns, loglinear train takes it, and classify train-sequences"
+SEQUENCES = "if these are tokens in columns, loglinear train takes the file, as does classify train-sequences"
 
 FORMATS = ("csv", "tsv", "jsonl")
 LONGEST_CELL = 2**31 - 1
