@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loglinear.errors import OptionError
-from loglinear.options import Option, Registry, Spec, check, declared, option, options, spec_name, spec_options
+from loglinear.options import (
+    Option,
+    Registry,
+    Spec,
+    check,
+    declared,
+    option,
+    options,
+    options_of,
+    spec_name,
+    spec_options,
+)
 
 DECLARED = (
     Option("k", 1, "how many", least=1, kind=int),
@@ -162,3 +173,17 @@ def test_a_module_whose_part_has_another_name_is_named(tmp_path, monkeypatch):
     registry = Registry("example", {"misnamed-part": "misnamed_part"})
     with pytest.raises(ImportError, match="misnamed_part registers no example 'misnamed-part': its class needs name ="):
         registry.all()
+
+
+def test_values_that_messages_suggest_are_accepted():
+    from loglinear.criteria.criterion import CRITERIA
+    from loglinear.estimators.parser.problem import TREE_CRITERIA
+    from loglinear.optimizers.optimizer import OPTIMIZERS
+
+    for registry in (CRITERIA, TREE_CRITERIA, OPTIMIZERS):
+        for name, part in registry.all().items():
+            for key, each in options_of(part).items():
+                if not each.is_switch:
+                    with pytest.raises(OptionError, match=f"{key} needs a value, as in {name}:{key}=") as caught:
+                        registry.spec(f"{name}:{key}")
+                    registry.spec(str(caught.value).rpartition(" ")[2])

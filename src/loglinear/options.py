@@ -75,6 +75,8 @@ class Option:
         The word for None where the value is written as text.
     instead : str
         The new name, if this is an old spelling that still works.
+    example
+        A value that a message may suggest, where the default is none to suggest.
     """
 
     name: str
@@ -98,11 +100,18 @@ class Option:
     repeats: bool = False
     none_word: str = ""
     instead: str = ""
+    example: Any = None
 
     @property
     def is_switch(self) -> bool:
         """Whether it is on or off."""
         return self.choices == (False, True)
+
+    @property
+    def suggested(self) -> Any:
+        """A legal value, for messages."""
+        values = (self.example, self.default, *self.choices, 1000 if self.kind is int else 0.1)
+        return next(value for value in values if value is not None)
 
     def check(self, value: Any) -> None:
         """Raise an :class:`OptionError` that says what is legal if ``value`` is not."""
@@ -302,9 +311,7 @@ def spec_options(spec: str, known: Mapping[str, Option] | Sequence[Option], role
         if key in values:
             raise OptionError(f"{role} {spec!r} gives {key!r} twice")
         if not has_value and not known[key].is_switch:
-            unset = 1000 if known[key].kind is int else 0.1
-            example = unset if known[key].default is None else known[key].default
-            raise OptionError(f"{role} {spec!r}: {key} needs a value, as in {name}:{key}={example}")
+            raise OptionError(f"{role} {spec!r}: {key} needs a value, as in {name}:{key}={known[key].suggested}")
         try:
             values[key] = known[key].read(text if has_value else "yes")
         except OptionError as error:

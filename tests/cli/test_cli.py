@@ -517,3 +517,25 @@ def test_prune_writes_a_smaller_model_and_says_what_is_lost(run, files):
         "--dev", files / "train.txt",
     )  # fmt: skip
     assert trained.status == 0 and "pruned " in trained.err and " of " in trained.err
+
+
+def test_a_table_given_as_sequences_and_the_reverse_name_the_other_verb(files, run):
+    (files / "t.csv").write_text("a,b,label\n1,x,yes\n2,y,no\n", encoding="utf-8")
+    (files / "t.jsonl").write_text('{"a": 1, "label": "x"}\n', encoding="utf-8")
+    for table in ("t.csv", "t.jsonl"):
+        told = run("train", files / table, "-o", files / "m.model")
+        assert told.status == 2 and "loglinear classify takes it" in told.err
+    told = run("classify", "train", files / "train.txt", "--label", "label", "-o", files / "m.model")
+    assert told.status == 2 and "loglinear train takes the file" in told.err
+
+
+def test_a_criterion_beside_a_classifier_is_refused_even_if_it_is_the_default(files, run):
+    given = ("train", files / "train.txt", "-o", files / "m.model", "--classifier", "LinearSVC", "--criterion", "cll")
+    told = run(*given)
+    assert told.status == 2 and "--criterion: not with --classifier" in told.err
+
+
+def test_counts_of_one_are_in_the_singular(files, run):
+    (files / "one.txt").write_text("the D B-NP\n\n", encoding="utf-8")
+    told = run("train", files / "one.txt", "-o", files / "m.model", "--template", "words")
+    assert told.status == 0 and "1 sentence, 1 token, 1 label\n" in told.err

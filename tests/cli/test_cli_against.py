@@ -203,14 +203,24 @@ def test_combine_by_error(files, model, other, run):
     made = run("combine", model, other, "--dev", gold, "--criterion", "mert:k=5,restarts=2", "--seed", "3", "-o", both)
     assert (made.status, made.out) == (0, "")
     assert "converged: the n-best lists hold nothing new" in made.err
+    assert "dev F1" in made.err and "dev accuracy" not in made.err and ", 1 - F1\n" in made.err
     assert run("eval", gold, "--model", both).out.startswith("processed ")
+
+
+def test_combine_shows_the_metric_that_it_tuned(files, model, other, run):
+    given = ("combine", model, other, "--dev", files / "train.txt", "-o", files / "both.model", "--criterion")
+    made = run(*given, "mert:k=5,restarts=0,metric=accuracy")
+    assert "dev accuracy" in made.err and "dev F1" in made.err and ", 1 - accuracy\n" in made.err
+    assert ", the mean cost of a sentence\n" in run(*given, "mert:k=5,restarts=0", "--cost", "recall:2").err
 
 
 def test_combine_says_which_sentences_it_cannot_use(files, model, other, run):
     (files / "dev.txt").write_text(TRAIN + "\nthe D B-XX\n\n", encoding="utf-8")
     made = run("combine", model, other, "--dev", files / "dev.txt", "-o", files / "both.model")
-    assert made.status == 0 and "are left out: not every model can give them their labels" in made.err
-    assert "; 1 sentences left out" in made.err
+    assert made.status == 0 and "of the dev data left out: not every model can give their labels" in made.err
+    without = run("combine", model, other, "--dev", files / "train.txt", "-o", files / "both.model")
+    used = next(line for line in without.err.splitlines() if line.startswith("data "))
+    assert f"{used}; 1 sentence left out" in made.err  # and not counted among those tuned on
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ from loglinear.cli.options import (
 from loglinear.errors import DataError, ModelKindError, OptionError
 from loglinear.estimators.options import NAIVE_BAYES, ClassifierOptions, TaggerOptions
 from loglinear.options import spec_name
+from loglinear.wording import how_many
 
 if TYPE_CHECKING:
     from loglinear.arrays import Float
@@ -118,7 +119,7 @@ def train_command(
     kinds = ", ".join(f"{name} ({kind})" for name, kind in (classifier.kinds_ or {}).items())
     summarise(
         classifier, out, output,
-        data=f"{table.n_rows:,} rows, {len(classifier.classes_)} labels; {kinds}",
+        data=f"{how_many(table.n_rows, 'row')}, {how_many(len(classifier.classes_), 'label')}; {kinds}",
         features=f"{classifier.n_features_in_:,}{_support(classifier)}",
         metric=" % right",
         following="loglinear classify eval MODEL TEST;  loglinear inspect MODEL",
@@ -183,7 +184,7 @@ def train_sequences_command(
     sizes = ", ".join(f"{name} ({count:,})" for name, count in sorted(Counter(classes).items()))
     show_lines(
         {
-            "data": f"{len(corpus):,} sequences, {corpus.n_tokens:,} tokens; {sizes}",
+            "data": f"{how_many(len(corpus), 'sequence')}, {how_many(corpus.n_tokens, 'token')}; {sizes}",
             "training": f"{model.criterion} for each class; {seconds:.1f} s",
             **written(output, "loglinear classify eval MODEL TEST;  loglinear inspect MODEL"),
         },
@@ -344,7 +345,7 @@ def eval_command(
 
 def _support(classifier: Classifier) -> str:
     """How many rows a model with a kernel keeps."""
-    return "" if classifier.kernel is None else f"; {len(classifier.support_):,} support rows"
+    return "" if classifier.kernel is None else f"; {how_many(len(classifier.support_), 'support row')}"
 
 
 def _facts(report: LabelReport) -> dict[str, Any]:
@@ -382,7 +383,7 @@ def _second(
     table = read_table(source, format)
     labels = table.column(column)
     if table.n_rows != rows.n_rows:
-        raise DataError(f"{table.n_rows:,} rows, but {rows.n_rows:,} in {rows.file}", table.file)
+        raise DataError(f"{how_many(table.n_rows, 'row')}, but {rows.n_rows:,} in {rows.file}", table.file)
     for name in table.columns.keys() & rows.columns.keys() - {column}:
         for row, (mine, theirs) in enumerate(zip(rows.columns[name], table.columns[name], strict=True)):
             if mine != theirs:

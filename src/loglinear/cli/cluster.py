@@ -25,6 +25,7 @@ from loglinear.estimators.options import (
     hmm_components,
 )
 from loglinear.options import option, options, spec_name
+from loglinear.wording import how_many
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -549,7 +550,8 @@ class ClusterSequences(Source):
     def size(self, x: Any, mixture: Mixture) -> str:
         states = "states found" if self.states(x) is None else "known states"
         n = len(mixture.inputs_.states)  # type: ignore[union-attr]  # of sequences
-        return f"{len(x):,} sequences, {x.n_tokens:,} tokens, {n} {states} in each component"
+        sizes = f"{how_many(len(x), 'sequence')}, {how_many(x.n_tokens, 'token')}"
+        return f"{sizes}, {n} {states} in each component"
 
 
 @dataclass(frozen=True)
@@ -598,7 +600,7 @@ class ClusterTable(Source):
 
     def size(self, x: Any, mixture: Mixture) -> str:
         kinds = mixture.inputs_.kinds  # type: ignore[union-attr]  # of a table
-        return f"{len(x):,} rows; {', '.join(f'{name} ({kind})' for name, kind in kinds.items())}"
+        return f"{how_many(len(x), 'row')}; {', '.join(f'{name} ({kind})' for name, kind in kinds.items())}"
 
 
 @dataclass

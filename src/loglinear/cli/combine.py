@@ -11,11 +11,17 @@ from loglinear.cli import common
 from loglinear.cli.options import CorpusOptions, FitOptions, Flags, Given, ModelOutput, Quiet
 from loglinear.errors import OptionError
 from loglinear.estimators.options import DEV, CombinationOptions
+from loglinear.options import spec_name
+from loglinear.wording import how_many
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from loglinear.data import Attributes, Columns
     from loglinear.estimators.tagger.combined import Combination
     from loglinear.experiments.tables import Table
+
+METRICS = {"f1": "F1", "accuracy": "accuracy"}  # in words
 
 # Options without a meaning where weights are given.
 TUNING = ("criterion", "cost", "l2", "max_iter", "tolerance", "seed")
@@ -67,12 +73,27 @@ def combine_command(
     common.fit(combination, corpus, run, out, output=output, label_column=files.label_column, partial=files.partial)
     common.save(combination, output)
     common.show_table(_table(combination, models, corpus, files), out)
-    data = "none" if corpus is None else f"{len(corpus):,} sentences, {corpus.n_tokens:,} tokens to tune on"
     common.summarise(
         combination, out, output,
-        data=data if not combination.n_left_out_ else f"{data}; {combination.n_left_out_:,} sentences left out",
+        data="none" if corpus is None else _data(combination),
+        objective=_objective(combination),
         following="loglinear eval TEST --model MODEL;  loglinear tag MODEL FILE;  loglinear inspect MODEL",
     )  # fmt: skip
+
+
+def _data(combination: Combination) -> str:
+    """What the weights were tuned on, and what was left out."""
+    tokens, n_left_out = how_many(combination.n_tokens_, "token"), combination.n_left_out_
+    left_out = f"; {how_many(n_left_out, 'sentence')} left out" if n_left_out else ""
+    return f"{how_many(combination.n_sequences_, 'sentence')}, {tokens} to tune on{left_out}"
+
+
+def _objective(combination: Combination) -> str:
+    """An error and what it is; empty for other objectives, which :func:`~loglinear.cli.common.summarise` words."""
+    if spec_name(combination.criterion) != "mert" or combination.objective_ is None:
+        return ""
+    metric = combination.tuned_metric_
+    return f"{combination.objective_:,.4f}, " + (f"1 - {METRICS[metric]}" if metric else "the mean cost of a sentence")
 
 
 def _flags_among(given: Given) -> list[str]:
@@ -83,26 +104,33 @@ def _flags_among(given: Given) -> list[str]:
 def _table(
     combination: Combination, models: list[Path], corpus: Columns | Attributes | None, files: CorpusOptions
 ) -> Table:
-    """Each model with its weight and, if there is dev data with one label a token, its score there alone."""
+    """Each model with its weight and, if there is dev data with one label a token, its scores there alone.
+
+    These are F1 where the labels are those of chunks, else accuracy, and the metric that was tuned.
+    """
     from loglinear.experiments.tables import Table, number
     from loglinear.structures.constraints import detect_scheme
 
-    metric = "accuracy" if detect_scheme(combination.classes_) is None else "f1"
+    usual = "accuracy" if detect_scheme(combination.classes_) is None else "f1"
+    metrics = list(filter(None, dict.fromkeys([combination.tuned_metric_, usual])))
     scored = corpus is not None and not files.partial
-    name = {"f1": "F1", "accuracy": "accuracy"}[metric]
-    table = Table("Combination", ["model", "weight", *([f"dev {name}"] if scored else [])])
+    metrics = metrics if scored else []
+    table = Table("Combination", ["model", "weight", *(f"dev {METRICS[metric]}" for metric in metrics)])
     rows = [*zip(map(str, models), combination.weights_.tolist(), combination.taggers_, strict=True)]
     for model, weight, tagger in [*rows, *([("all", None, combination)] if scored else [])]:
-        score = None
+        scores: list[float] = []
         if corpus is not None and scored:
             tagger.set_params(threads=combination.threads)
-            score = 100.0 * _score(tagger, corpus, files.label_column, metric)
-        table.add(model, [weight, score], [number(weight, 4), *([number(score, 2)] if scored else [])])
+            scores = _scores(tagger, corpus, files.label_column, metrics)
+        table.add(model, [weight, *scores], [number(weight, 4), *(number(score, 2) for score in scores)])
     return table
 
 
-def _score(tagger: Combination, corpus: Columns | Attributes, label_column: int, metric: str) -> float:
+def _scores(
+    tagger: Combination, corpus: Columns | Attributes, label_column: int, metrics: Sequence[str]
+) -> list[float]:
+    """Each metric of a tagger's labels, in percent."""
     from loglinear.estimators.tagger.inputs import annotation_of, score_labels
 
-    annotation = annotation_of(corpus, None, label_column)
-    return score_labels(metric, annotation, tagger.predict_numbers(corpus)[0], tagger.classes_, corpus.offsets)
+    annotation, found = annotation_of(corpus, None, label_column), tagger.predict_numbers(corpus)[0]
+    return [100.0 * score_labels(each, annotation, found, tagger.classes_, corpus.offsets) for each in metrics]

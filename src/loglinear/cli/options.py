@@ -330,6 +330,19 @@ class CorpusOptions:
         lines. ``docstart_is_token`` reads ``-DOCSTART-`` lines as tokens, as conlleval does, if they have as many
         columns as the others. ``label_keys`` are the keys of JSON Lines records that hold labels.
         """
+        try:
+            corpus = self._read(path, layout, docstart_is_token, label_keys)
+        except DataError as error:
+            if not _named_as_table(path):
+                raise
+            raise DataError(f"{error.message}; {TABLES}", error.file, error.line) from None
+        if self.format == "auto" and _named_as_table(path, (".csv",)) and getattr(corpus, "n_columns", 0) == 1:
+            raise DataError(f"each row has one column of text with commas; {TABLES}", path)
+        return corpus
+
+    def _read(
+        self, path: str, layout: bool, docstart_is_token: bool, label_keys: Iterable[str]
+    ) -> Columns | Attributes:
         from io import BytesIO
 
         from loglinear.data import format_of, read, read_columns, read_jsonl
@@ -374,6 +387,14 @@ class CorpusOptions:
         if len(numbers) != n_sentences:
             raise DataError(f"{len(numbers)} weights for {n_sentences} sentences; give one for each sentence", name)
         return np.array(numbers)
+
+
+TABLES = "if this is a table (CSV, TSV or JSON Lines), loglinear classify takes it"
+
+
+def _named_as_table(path: str, endings: tuple[str, ...] = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")) -> bool:
+    """Whether a file's name ends as that of a table does."""
+    return path.lower().removesuffix(".gz").endswith(endings)
 
 
 Reading = Annotated[CorpusOptions, Flags(only=("format", "separator", "comments"))]

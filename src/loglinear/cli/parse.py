@@ -39,6 +39,7 @@ from loglinear.cli.options import (
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.options import DependencyOptions, ParserOptions
 from loglinear.options import declared, option, options, spec_name
+from loglinear.wording import how_many
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -191,13 +192,14 @@ def _train_phrases(
     fit(parser, treebank, run, out, output=output, metric=metric, y=known, X_dev=dev)
     save(parser, output)
     grammar, left_out, hidden = parser.model_.grammar, "", not all(isinstance(each, Tree) for each in treebank)
-    what = "sentences" if hidden or by_em else "trees"
+    what = "sentence" if hidden or by_em else "tree"
     if parser.max_length is not None:
         longer = sum(len(example.words) > parser.max_length for example in given_examples(parser, treebank))
         left_out = f"; {longer:,} {what} longer than {parser.max_length:,} left out"
     summarise(
         parser, out, output,
-        data=f"{parser.n_trees_:,} {what}, {parser.n_words_:,} words, {len(parser.classes_):,} labels{left_out}",
+        data=f"{how_many(parser.n_trees_, what)}, {how_many(parser.n_words_, 'word')}, "
+        f"{how_many(len(parser.classes_), 'label')}{left_out}",
         features=f"{grammar.n_symbols:,} symbols, {grammar.n_binary:,} binary rules, {grammar.n_steps:,} unary steps, "
         f"{grammar.n_preterminals:,} parts of speech",
         following="loglinear parse eval TREES --model MODEL;  loglinear parse run MODEL SENTENCES",
@@ -234,11 +236,11 @@ def _train_dependencies(source: str, model: DependencyOptions, output: Path, run
     seconds = fit(parser, corpus, run, out, output=output, metric="heads right", X_dev=dev)
     save(parser, output)
     relations, left_out = parser.model_.relations, corpus.n_sentences - (parser.n_trees_ or 0)
-    known = "no" if relations is None else f"{len(relations.labels):,}"
+    known = "no relations" if relations is None else how_many(len(relations.labels), "relation")
     longer = f" ({left_out:,} longer than {parser.max_length} left out)" if left_out else ""
     summarise(
         parser, out, output,
-        data=f"{parser.n_trees_:,} trees{longer}, {parser.n_tokens_:,} tokens, {known} relations",
+        data=f"{how_many(parser.n_trees_ or 0, 'tree')}{longer}, {how_many(parser.n_tokens_ or 0, 'token')}, {known}",
         features=f"{parser.model_.features.n_features:,} of arcs",
         metric=" % of the heads right",
         seconds=seconds,
@@ -463,7 +465,7 @@ def _read_predicted(
         lines.append(line)
         trees.append(None if tree is None else clean(tree, parsing.function_tags, parsing.marks))
     if len(trees) != len(gold):
-        raise DataError(f"{len(gold)} trees, but {len(trees)} in {source}", gold_file)
+        raise DataError(f"{how_many(len(gold), 'tree')}, but {len(trees)} in {source}", gold_file)
     for n in chosen:
         tree, words = trees[n], gold[n].leaves()
         if tree is not None and [*map(tree_word, tree.leaves())] != [*map(tree_word, words)]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loglinear.cli import common
-from loglinear.cli.options import CorpusOptions, FitOptions, Flags, ModelOutput, changed
+from loglinear.cli.options import CorpusOptions, FitOptions, Flags, Given, ModelOutput, changed
 from loglinear.errors import DataError, LoglinearError, OptionError
 from loglinear.estimators.options import DEV, MODEL, RUN, TaggerOptions
+from loglinear.wording import how_many
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +33,7 @@ def train_command(
     model: Annotated[TaggerOptions, Flags(help={"template": TEMPLATE})],
     run: Annotated[FitOptions, Flags(help={"init": INIT})],
     files: CorpusOptions,
+    given: Given,
     dev_split: Annotated[
         float | None,
         typer.Option(min=0.0, max=0.9, help="Share of the training sentences to use as dev data.", rich_help_panel=DEV),
@@ -77,6 +79,8 @@ def train_command(
     if classifier is not None:
         if keep is not None:
             raise OptionError("--keep: a classifier of scikit-learn's has all features; leave it out")
+        if "--criterion" in given:  # cll as well, which is the default of taggers without a classifier
+            raise OptionError("--criterion: not with --classifier, which trains by itself; leave it out")
         _train_classifier(train, classifier, model, run, files, dev_split, output, out)
         return
     tagger = common.tagger_of(model)
@@ -99,7 +103,7 @@ def train_command(
     common.save(tagger, output)
     common.summarise(
         tagger, out, output,
-        data=f"{len(corpus):,} sentences, {corpus.n_tokens:,} tokens, {len(tagger.classes_)} labels",
+        data=_data(corpus, len(tagger.classes_)),
         features=_features(tagger),
         following="loglinear eval TEST --model MODEL;  loglinear tag MODEL FILE;  loglinear inspect MODEL",
     )  # fmt: skip
@@ -166,8 +170,8 @@ def _train_classifier(
     columns = tagger.model_.columns
     common.show_lines(
         {
-            "data": f"{len(corpus):,} sentences, {corpus.n_tokens:,} tokens, {len(tagger.classes_)} labels",
-            "features": f"{columns.n_columns:,} columns, over {columns.n_attributes:,} attributes",
+            "data": _data(corpus, len(tagger.classes_)),
+            "features": f"{how_many(columns.n_columns, 'column')}, over {how_many(columns.n_attributes, 'attribute')}",
             "training": f"{trained}; {seconds:.1f} s",
             "dev score": "" if dev is None else _dev_score(tagger, dev, files.label_column, model.metric),
         },
@@ -215,11 +219,17 @@ def _split(
     n_dev = round(share * len(corpus))
     if not 0 < n_dev < len(corpus):
         raise DataError(
-            f"--dev-split {share} of {len(corpus)} sentences leaves no sentence on one side; give --dev FILE",
+            f"--dev-split {share} of {how_many(len(corpus), 'sentence')} leaves no sentence on a side; give --dev FILE",
             corpus.name,
         )
     chosen, rest = np.sort(order[:n_dev]), np.sort(order[n_dev:])
     return corpus.select(rest), corpus.select(chosen), None if weights is None else weights[rest]
+
+
+def _data(corpus: Columns | Attributes, n_labels: int) -> str:
+    """What was learnt from."""
+    sizes = how_many(len(corpus), "sentence"), how_many(corpus.n_tokens, "token"), how_many(n_labels, "label")
+    return ", ".join(sizes)
 
 
 def _features(tagger: Tagger) -> str:
@@ -229,6 +239,6 @@ def _features(tagger: Tagger) -> str:
     n, base = tagger.model_.features.n_features, tagger.model_.base
     if isinstance(base, HmmBase) and not n:
         values = sum(len(strings) for strings in base.vocabulary.values)
-        return f"none; {base.model.n_parameters:,} probabilities, over {values:,} values"
+        return f"none; {how_many(base.model.n_parameters, 'probability')}, over {how_many(values, 'value')}"
     of = f" of {tagger.n_features_trained_:,}" if n < tagger.n_features_trained_ else ""
-    return f"{n:,}{of}, over {tagger.model_.encoder.n_attributes:,} attributes"
+    return f"{n:,}{of}, over {how_many(tagger.model_.encoder.n_attributes, 'attribute')}"

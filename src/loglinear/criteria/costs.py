@@ -290,7 +290,7 @@ def make_cost(spec: Any, labels: Sequence[str], counts: npt.ArrayLike) -> Cost:
         raise OptionError(
             "a cost function of two arguments is one of whole labellings, which can only be asked about those of an "
             "n-best list: give a k, as in risk:k=50, softmax-margin:k=50 or mira:k=50 (a combination of taggers "
-            "takes it with mert alone); one of single labels takes three arguments, cost(gold, predicted, kind)"
+            "takes it with mert, too); one of single labels takes three arguments, cost(gold, predicted, kind)"
         )
     if isinstance(spec, str):
         return Cost(_named(spec, labels, np.asarray(counts, dtype=np.float64)))

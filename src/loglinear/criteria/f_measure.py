@@ -84,7 +84,7 @@ class FMeasure(CorpusCriterion):
     for_tokens = ("outside", "chunks")
 
     beta: float = option("how many times as much recall weighs as precision", default=1.0, above=0, most=1000)
-    outside: str | None = option("the label that does not count, if not O", default=None)
+    outside: str | None = option("the label that does not count, if not O", default=None, example="NONE")
     chunks: bool = option("count whole chunks, not labels", default=False)
     counted: Bool | None = field(default=None, kw_only=True)
     spelt: Chunks | None = field(default=None, kw_only=True)

@@ -48,9 +48,14 @@ class HiddenMarkov(Counted):
     optimizers = ("lbfgs",)
     for_hidden = ("restarts", "rounds", "tolerance")
 
-    labels: int | None = option("how many labels to find where none is known, named 0, 1, ...", default=None, least=1)
+    labels: int | None = option(
+        "how many labels to find where none is known, named 0, 1, ...", default=None, least=1, example=10
+    )
     restarts: int | None = option(
-        "further starts of EM, the best of which is kept (none if some labels are known, else 4)", default=None, least=0
+        "further starts of EM, the best of which is kept (none if some labels are known, else 4)",
+        default=None,
+        least=0,
+        example=4,
     )
     rounds: int = option("most rounds of EM from each start", default=100, least=0)
     tolerance: float = option(

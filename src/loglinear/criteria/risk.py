@@ -52,9 +52,9 @@ class Risk(CostCriterion):
 
     temperature: float = option("expect the cost under p^(1/temperature)", default=1.0, above=0, most=1e6)
     anneal: float | None = option(
-        "first temperature, halved until it is the other one", default=None, above=0, most=1e6
+        "first temperature, halved until it is the other one", default=None, above=0, most=1e6, example=4
     )
-    k: int | None = option("expect the cost over the k best labellings only", default=None, least=1)
+    k: int | None = option("expect the cost over the k best labellings only", default=None, least=1, example=50)
 
     def __post_init__(self) -> None:
         if self.k is not None:

@@ -36,7 +36,7 @@ class SoftmaxMargin(CostCriterion):
     needs = ("score", "expectations", "add_labelling", "restrict")
     optimizers = ("dual", "lbfgs", "sgd", "adagrad")
 
-    k: int | None = option("sum over the k best labellings and the gold one only", default=None, least=1)
+    k: int | None = option("sum over the k best labellings and the gold one only", default=None, least=1, example=50)
 
     def __post_init__(self) -> None:
         self.own_form = None if self.k is None else "n-best lists"

@@ -19,6 +19,9 @@ import numpy as np
 from loglinear.arrays import Float, Int64
 from loglinear.data.files import Source, check_text, json_object, read_bytes, source_name
 from loglinear.errors import DataError, OptionError
+from loglinear.wording import how_many
+
+SEQUENCES = "if these are tokens in columns, loglinear train takes the file, as does classify train-sequences"
 
 FORMATS = ("csv", "tsv", "jsonl")
 LONGEST_CELL = 2**31 - 1
@@ -54,7 +57,8 @@ class TableFile:
     def column(self, name: str) -> list[str]:
         """The cells of a column; an error lists the existing columns."""
         if name not in self.columns:
-            raise DataError(f"there is no column {name!r}; there are: {', '.join(self.columns)}", self.file)
+            no_table = "" if len(self.columns) > 1 else f"; {SEQUENCES}"
+            raise DataError(f"there is no column {name!r}; there are: {', '.join(self.columns)}{no_table}", self.file)
         return self.columns[name]
 
     def numbers(self, names: Sequence[str], *, empty: float | None = None) -> Float:
@@ -154,8 +158,9 @@ def _cells(text: str, name: str, format: str) -> TableFile:
                 names = _checked_names(row, name, line)
                 continue
             if len(row) != len(names):
-                cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
-                raise DataError(f"{cells} under {len(names)} columns", name, line)
+                cells, columns_are = how_many(len(row), "cell"), how_many(len(names), "column")
+                no_table = "" if len(names) > 1 else f"; {SEQUENCES}"
+                raise DataError(f"{cells} under {columns_are}{no_table}", name, line)
             rows.append(row)
             lines.append(line)
     except csv.Error as error:

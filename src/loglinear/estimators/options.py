@@ -487,7 +487,7 @@ class CombinationOptions(ThreadOptions):
         "how bad which mistake is: hamming:M, recall:K, precision:K or FILE.json",
         default=None,
         panel=MODEL,
-        in_python="With ``mert`` also a function of two labellings.",
+        in_python="With ``mert``, ``risk:k=50`` and ``softmax-margin:k=50`` also a function of two labellings.",
     )
     l2: float = option("factor of the sum of squares of the weights", default=1.0, least=0, panel=MODEL)
     max_iter: int = option("most iterations", default=200, least=0, panel=RUN)

@@ -204,7 +204,7 @@ class EM(Optimizer, Generic[M]):
     takes_l1 = False
     takes_l2 = False
     default_iterations = 100
-    iterations_are = "rounds"
+    iteration_is = "round"
     exact = True
     state_class = EMState
 

@@ -156,8 +156,8 @@ class Coefficients(Optimizer):
     summary = "coefficients of a kernel, by way of a factor of its Gram matrix"
 
     @property
-    def iterations_are(self) -> str:  # type: ignore[override]  # the inner optimizer's
-        return self.inner.iterations_are
+    def iteration_is(self) -> str:  # type: ignore[override]  # the inner optimizer's
+        return self.inner.iteration_is
 
     def minimise(
         self,

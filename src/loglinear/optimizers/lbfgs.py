@@ -128,7 +128,7 @@ class LBFGS(Optimizer):
     name = "lbfgs"
     summary = "L-BFGS, or OWL-QN with an L1 penalty: batch steps on all cores"
     default_iterations = 1000
-    iterations_are = "iterations"
+    iteration_is = "iteration"
     exact = True
     state_class = LBFGSState
 

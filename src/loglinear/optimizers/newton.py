@@ -43,7 +43,7 @@ class Newton(Optimizer):
     summary = "Newton's method, for models of few features"
     takes_l1 = False
     default_iterations = 100
-    iterations_are = "iterations"
+    iteration_is = "iteration"
     exact = True
     state_class = NewtonState
 

@@ -157,8 +157,8 @@ class Optimizer(ABC):
         Whether it supports these penalties.
     default_iterations
         Default of ``max_iter``.
-    iterations_are
-        What several iterations are called in messages: ``passes``, ``iterations``.
+    iteration_is
+        What an iteration is called in messages: ``pass``, ``iteration``.
     exact
         Whether the value reported after an iteration is the objective at its weights. If not, training evaluates the
         objective once more at the end.
@@ -173,7 +173,7 @@ class Optimizer(ABC):
     takes_l1: ClassVar[bool] = True
     takes_l2: ClassVar[bool] = True
     default_iterations: ClassVar[int] = 50
-    iterations_are: ClassVar[str] = "passes"
+    iteration_is: ClassVar[str] = "pass"
     exact: ClassVar[bool] = False
     state_class: ClassVar[type[Any]]
 

@@ -39,12 +39,15 @@ class Phase:
         that the next checkpoint stores.
     l1 : float
         Factor of the sum of |w|.
+    continues : bool
+        Whether it goes on from the state that the opening stage ended in, whose objective was the same.
     """
 
     name: str
     optimizer: Optimizer
     prepare: Callable[[Float, Arrays | None], tuple[Any, Arrays]]
     l1: float = 0.0
+    continues: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from loglinear.optimizers.optimizer import State, l1_of_each
 from loglinear.training.checkpoint import Checkpoint, Kept, fingerprint, fixed_options, resume_state
 from loglinear.training.dev import Dev
 from loglinear.training.problem import MAIN, Phase, Problem, Stage
+from loglinear.wording import how_many
 
 PATIENCE = 20  # default for options without one
 
@@ -287,6 +288,7 @@ class Run:
             is_first = all(earlier.opens for earlier in self.stages[:number])
             judge = self.dev if is_first and phase.name == MAIN else None
             running = _PhaseRun(self, number, phase, objective, keep, judge)
+            before = self.state if phase.continues else before
             weights = running.weights(weights, kept, stage.score_start or len(phases) > 1, before)
             kept, before = None, running.final
         return weights
@@ -363,9 +365,10 @@ class _PhaseRun:
     def weights(self, start: Float, kept: Kept | None, score_start: bool, before: State | None) -> Float:
         """Minimise from ``start`` [D], or continue from a checkpoint: the final weights, or the best on dev data.
 
-        ``before`` is the state that the phase before ended in, if there was one.
+        ``before`` is the state that the phase before ended in, if there was one, or the one to continue from.
         """
         run, phase, state = self.run, self.phase, None
+        counted = run.ended[-1] if phase.continues else None
         if kept is not None:
             arrays, notes = kept
             try:
@@ -378,14 +381,14 @@ class _PhaseRun:
         elif score_start and self.dev is not None:
             self.best = Best(self.dev.score([*run.weights, start]), 0, start.copy())
         if state is None and before is not None:
-            state = phase.optimizer.take_over(before, self.objective)
+            state = before if phase.continues else phase.optimizer.take_over(before, self.objective)
         result = phase.optimizer.minimise(self.objective, start, l1=phase.l1, callback=self, state=state)
         final = self.final = result.state
         best, message = self.best, result.message
         weights = np.array(final.weights) if best.weights is None else best.weights
         if self.out_of_patience:
-            what = phase.optimizer.iterations_are
-            message = f"stopped after {final.iteration} {what}: no better dev score for {run.patience}"
+            after = how_many(final.iteration, phase.optimizer.iteration_is)
+            message = f"stopped after {after}: no better dev score for {run.patience}"
         if self.stage == 0:
             run.state = final
         stopped = run.stop.is_set()
@@ -397,8 +400,8 @@ class _PhaseRun:
             PhaseOutcome(
                 self.stage,
                 final.value if stopped else self._objective_of(final),
-                final.iteration,
-                final.evaluations,
+                final.iteration - (0 if counted is None else counted.iterations),
+                final.evaluations - (0 if counted is None else counted.evaluations),
                 result.converged,
                 message,
                 None if best.weights is None else best.score,

@@ -303,12 +303,33 @@ def test_sentences_whose_labels_a_model_cannot_give_are_left_out_and_counted(mem
     strange = [["I-NP"] * len(labels) for labels in y[:2]]  # no chunk begins so, says bio
     unknown = [["B-XP", *labels[1:]] for labels in y[2:3]]
     taggers = [members["bio"], members["hmm"]]
-    with pytest.warns(UserWarning, match=f"3 of the {len(X)} sentences of the dev data are left out"):
+    with pytest.warns(UserWarning, match=f"3 of the {len(X)} sentences of the dev data left out"):
         tuned = Combination(taggers).fit(X, strange + unknown + y[3:])
-    assert tuned.n_left_out_ == 3
+    assert (tuned.n_left_out_, tuned.n_sequences_, tuned.n_tokens_) == (3, len(X) - 3, sum(map(len, X[3:])))
     np.testing.assert_array_equal(tuned.weights_, Combination(taggers).fit(X[3:], y[3:]).weights_)
     with pytest.raises(DataError, match="no sentence in the dev data"):
         Combination(taggers).fit(X[:2], strange)
+
+
+@pytest.mark.parametrize("criterion", ["risk:k=4", "softmax-margin:k=4"])
+def test_lists_take_a_cost_of_two_labellings(members, noisy, criterion):
+    taggers = [members["crf"], members["hmm"]]
+
+    def wrong(gold, predicted):
+        return sum(a != b for a, b in zip(gold, predicted, strict=True))
+
+    by_name, own = (Combination(taggers, criterion=criterion, cost=cost).fit(*noisy) for cost in (None, wrong))
+    np.testing.assert_allclose(own.weights_, by_name.weights_, rtol=1e-4)
+    with pytest.raises(OptionError, match="give a k, as in risk:k=50"):
+        Combination(taggers, criterion="risk", cost=wrong).fit(*noisy)
+
+
+def test_risk_is_annealed(members, noisy):
+    """There are iterations at higher temperatures, too, and they lead elsewhere."""
+    taggers = [members["crf"], members["hmm"]]
+    at_one = Combination(taggers, criterion="risk", max_iter=3).fit(*noisy)
+    annealed = Combination(taggers, criterion="risk:anneal=4", max_iter=3).fit(*noisy)
+    assert annealed.n_iter_ > at_one.n_iter_ and (annealed.weights_ != at_one.weights_).any()
 
 
 # -- files and mistakes ------------------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """Features that join those observed half-way (``states="probable:0.2"``): which ones, and how training goes on."""
 
+import re
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -74,12 +77,43 @@ def test_every_criterion_learns_their_weights(data, criterion):
     observed = Tagger(criterion, **options).fit(*data)
     added = tagger.state_weights_.keys() - observed.state_weights_.keys()
     assert added and any(tagger.state_weights_[key] for key in added)
-    assert "features added that were probable" in tagger.message_
+    added_after = sum(progress.phase == "observed" for progress in tagger.history_)
+    assert re.search(rf"after {added_after} iterations \d+ features added that were probable", tagger.message_)
     nothing = Tagger(criterion, states="probable:1", **options).fit(*data)
     np.testing.assert_array_equal(nothing.model_.weights, observed.model_.weights)
     assert nothing.message_ == observed.message_
     again = Tagger(criterion, states="probable:0.1,after=3", threads=2, **options).fit(*data)
     np.testing.assert_array_equal(again.model_.weights, tagger.model_.weights)
+
+
+@pytest.mark.parametrize(
+    ("options", "interrupted"),
+    [({}, False), ({}, True), ({"optimizer": "lbfgs"}, False), ({"optimizer": "sgd"}, True),
+     ({"criterion": "max-margin"}, False), ({"criterion": "risk"}, True), ({"criterion": "mira"}, False)],
+)  # fmt: skip
+def test_where_nothing_is_added_training_goes_on_as_without(data, options, interrupted, tmp_path):
+    options = {"template": TEMPLATE, "max_iter": 8, "l2": 0.3, "tolerance": 1e-9, **options}
+    if options.get("criterion") == "mira":
+        del options["l2"]
+    observed = Tagger(**options).fit(*data)
+    tagger = Tagger(states="probable:0.9999999,after=3", **options)
+    if interrupted:
+        seen = []
+
+        def stop(progress):
+            seen.append(progress)
+            if [each.phase for each in seen].count("main") == 2:
+                raise InterruptedError
+
+        with suppress(InterruptedError):  # some learners have nothing left to learn
+            tagger.fit(*data, checkpoint=tmp_path / "c", checkpoint_seconds=0.0, observe=stop)
+        tagger = Tagger(**tagger.get_params())
+    tagger.fit(*data, checkpoint=tmp_path / "c", resume=True)
+    np.testing.assert_array_equal(tagger.model_.weights, observed.model_.weights)
+    assert tagger.n_iter_ == observed.n_iter_ == len(tagger.history_)
+    none = "after 3 iterations no feature added that were probable under the model so far; then "
+    start, _, end = observed.message_.rpartition("model of cll: ")
+    assert tagger.message_ == f"{start}{_}{none}{end}"
 
 
 @pytest.mark.parametrize("optimizer", ["dual", "lbfgs"])

@@ -240,7 +240,7 @@ class DependencyTraining(Learnable):
         return QUICKEST if spec_name(QUICKEST) in possible else next(name for name in possible if name != "dual")
 
     def default_iterations(self, optimizer: type[Optimizer]) -> int | None:
-        return PASSES if optimizer.iterations_are == "passes" and optimizer.name != "dual" else None
+        return PASSES if optimizer.iteration_is == "pass" and optimizer.name != "dual" else None
 
     def default_l2(self, criterion: Criterion) -> float:
         return l2_factor(None, VARIANCE) if criterion.uses_base else 1.0

@@ -298,7 +298,7 @@ class SpanCriterion(TreeCriterion):
     min_count: int = option("words seen less often are seen as their class", default=2, least=1)
     l2: float | None = option("L2 factor", default=None, least=0, instead="l2")
     iterations: int | None = option("most iterations", default=None, least=1, instead="max_iter")
-    optimizer: str | None = option("how to get to good weights", default=None, instead="optimizer")
+    optimizer: str | None = option("how to get to good weights", default=None, instead="optimizer", example="lbfgs")
     scaling = False  # of the labels' edges to each other, afterwards
 
     @classmethod
@@ -531,7 +531,7 @@ def _own_options(chain: type[Criterion]) -> dict[str, Option]:
 def _tree_by_tree(name: str) -> None:
     """Register a criterion of chains as one of trees."""
     chain = CRITERIA[name]
-    facts = ("choices", "least", "above", "most", "kind", "may_be_none")
+    facts = ("choices", "least", "above", "most", "kind", "may_be_none", "example")
     fields = dict[str, tuple[str, Any]]()
     for own, each in _own_options(chain).items():
         more = {fact: getattr(each, fact) for fact in facts}

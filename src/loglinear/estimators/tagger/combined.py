@@ -54,9 +54,10 @@ from loglinear.structures.constraints import detect_scheme
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import ListFeatures, VectorGradient
 from loglinear.system import in_threads, thread_count
+from loglinear.wording import how_many
 
 if TYPE_CHECKING:
-    from loglinear.criteria.costs import Cost
+    from loglinear.criteria.costs import Cost, LabellingCost
     from loglinear.criteria.criterion import Criterion
     from loglinear.optimizers.mert import MERT, Lists
     from loglinear.optimizers.objective import Objective
@@ -289,6 +290,8 @@ class Combination(CombinationOptions, SequencePredictor, TrainedEstimator[Combin
     taggers_ : list of Tagger or HMM
     model_ : CombinedModel
     objective_, n_iter_, converged_, message_, seconds_, history_ : how tuning went.
+    n_sequences_, n_tokens_ : int
+        Of the dev data, as far as the weights were tuned on it.
     n_left_out_ : int
         Sequences of the dev data that were left out, as some tagger cannot give them their labels.
     """
@@ -297,12 +300,20 @@ class Combination(CombinationOptions, SequencePredictor, TrainedEstimator[Combin
     in_file = ("model_", "taggers_")
     model_: Any  # a CombinedModel
     taggers_: list[Any]
+    n_sequences_: int
+    n_tokens_: int
     n_left_out_: int
 
     @property
     def weights_(self) -> Float:
         """The weight of each tagger [K]."""
         return self._fitted().weights.copy()
+
+    @property
+    def tuned_metric_(self) -> str | None:
+        """What ``mert`` raises on the dev data, ``f1`` or ``accuracy``; None by a cost, and by other criteria."""
+        mert = _mert(self)
+        return None if mert is None or self.cost is not None else _metric(mert, self._fitted().labels)
 
     # -- tuning ------------------------------------------------------------------------------------------------------
 
@@ -345,6 +356,7 @@ class Combination(CombinationOptions, SequencePredictor, TrainedEstimator[Combin
                             weights, observe)  # fmt: skip
         self.taggers_, self.model_ = taggers, CombinedModel(members, tuning.weights)
         self.classes_, self.n_left_out_ = list(members[0].labels), tuning.n_left_out
+        self.n_sequences_, self.n_tokens_ = tuning.n_sequences, tuning.n_tokens
         self.objective_, self.n_iter_, self.converged_ = tuning.objective, tuning.iterations, tuning.converged
         self.message_, self.seconds_, self.history_ = tuning.message, tuning.seconds, tuning.history
         self.dev_score_ = self.best_iteration_ = None
@@ -392,7 +404,12 @@ class Combination(CombinationOptions, SequencePredictor, TrainedEstimator[Combin
         header = {
             "options": self._stored_options(),
             "members": {str(k): header for k, (header, _) in enumerate(members)},
-            "training": {**notes_of(self), "left_out": self.n_left_out_},
+            "training": {
+                **notes_of(self),
+                "sequences": self.n_sequences_,
+                "tokens": self.n_tokens_,
+                "left_out": self.n_left_out_,
+            },
         }
         arrays: Arrays = {"weights": self.model_.weights}
         for k, (_, own) in enumerate(members):
@@ -415,6 +432,7 @@ class Combination(CombinationOptions, SequencePredictor, TrainedEstimator[Combin
         self.taggers, self.classes_ = list(self.taggers_), list(self.model_.labels)
         notes = read_notes(read)
         restore_notes(self, notes)
+        self.n_sequences_, self.n_tokens_ = notes.get("sequences", 0), notes.get("tokens", 0)
         self.n_left_out_ = notes.get("left_out", 0)
 
 
@@ -451,6 +469,8 @@ class _Tuning:
     message: str
     seconds: float
     history: list[Progress]
+    n_sequences: int = 0
+    n_tokens: int = 0
     n_left_out: int = 0
 
     @classmethod
@@ -477,8 +497,8 @@ def _tuned(
     n_left_out, history = int(np.count_nonzero(~kept)), list[Progress]()
     if n_left_out:
         warnings.warn(
-            f"{n_left_out:,} of the {len(kept):,} sentences of the dev data are left out: not every model can give "
-            f"them their labels{model.why_infeasible}",
+            f"{n_left_out:,} of the {how_many(len(kept), 'sentence')} of the dev data left out: not every model can "
+            f"give their labels{model.why_infeasible}",
             stacklevel=3,
         )
 
@@ -495,7 +515,7 @@ def _tuned(
         result = _by_error(options, mert, model.with_weights(result.weights), data, see)
     return _Tuning(
         result.weights.copy(), float(result.value), len(history), result.converged, result.message,
-        time.perf_counter() - began, history, n_left_out,
+        time.perf_counter() - began, history, encoded.n_sequences, encoded.n_positions, n_left_out,
     )  # fmt: skip
 
 
@@ -538,12 +558,22 @@ def _criteria(options: Combination, labels: list[str], gold: Gold) -> list[Crite
     part = CRITERIA.part(options.criterion)
     if not part.uses_cost and options.cost is not None:
         raise OptionError(f"criterion={options.criterion!r} takes no cost")
-    cost = _cost(options, labels, gold) if part.uses_cost else None
+    criterion = make_criterion(options.criterion, _cost(options, labels, gold) if part.uses_cost else None)
     first = [] if part.starts_from is None else [make_criterion(part.starts_from)]
-    return [*first, make_criterion(options.criterion, cost)]
+    return [*first, *(form for _, form in criterion.schedule()), criterion]
 
 
-def _cost(options: Combination, labels: list[str], gold: Gold) -> Cost:
+def _cost(options: Combination, labels: list[str], gold: Gold) -> Cost | LabellingCost:
+    """The cost of a criterion: one of two labellings where that asks for those of n-best lists alone."""
+    from loglinear.criteria.costs import LabellingCost, is_of_labellings
+    from loglinear.criteria.criterion import uses_lists
+
+    if is_of_labellings(options.cost) and uses_lists(options.criterion):
+        return LabellingCost(options.cost, labels)
+    return _cost_of_labels(options, labels, gold)
+
+
+def _cost_of_labels(options: Combination, labels: list[str], gold: Gold) -> Cost:
     from loglinear.criteria.costs import make_cost
 
     counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
@@ -595,10 +625,17 @@ class _Error:
     of_sums: Callable[[Float], Float]
 
 
+def _metric(mert: MERT, labels: list[str]) -> str:
+    """What is raised where there is no cost."""
+    from loglinear.optimizers.mert import ACCURACY, F1
+
+    return mert.metric or (ACCURACY if detect_scheme(labels) is None else F1)
+
+
 def _error_of(options: Combination, mert: MERT, labels: list[str], data: _DevData) -> _Error:
     """1 - F1 of chunks, the share of wrong labels, or the mean cost of a sequence."""
     from loglinear.evaluation.chunks import chunk_counts
-    from loglinear.optimizers.mert import ACCURACY, F1
+    from loglinear.optimizers.mert import F1
 
     offsets, gold = data.encoded.offsets, data.gold.labels
 
@@ -608,7 +645,7 @@ def _error_of(options: Combination, mert: MERT, labels: list[str], data: _DevDat
     if options.cost is not None:
         cost_of = _costs(options, labels, data)
         return _Error(cost_of, lambda sums: sums[..., 0] / data.weights.sum())
-    if (mert.metric or (ACCURACY if detect_scheme(labels) is None else F1)) == F1:
+    if _metric(mert, labels) == F1:
 
         def chunks(sequences: Int64, bounds: Int64, labellings: Int32) -> Array:
             return chunk_counts((gold[positions(sequences, bounds)], labels, bounds), (labellings, labels, bounds))
@@ -634,7 +671,7 @@ def _costs(options: Combination, labels: list[str], data: _DevData) -> Callable[
             return np.array([own.of(gold.labels[offsets[s] : offsets[s + 1]], each[None]) for s, each in pairs])
 
         return of_labellings
-    table = _cost(options, labels, gold).at(gold, offsets)
+    table = _cost_of_labels(options, labels, gold).at(gold, offsets)
 
     def of_labels(sequences: Int64, bounds: Int64, labellings: Int32) -> Array:
         own = table[ranges(offsets[sequences], np.diff(bounds)), labellings]

@@ -38,6 +38,7 @@ from loglinear.estimators.tagger.model import SequenceModel
 from loglinear.estimators.tagger.problem import Problem, check_emitted, prepared
 from loglinear.estimators.tagger.training import (
     HOW_MANY,
+    OBSERVED,
     HmmTraining,
     TaggerTraining,
     is_criterion_name,
@@ -54,6 +55,7 @@ from loglinear.system import thread_count
 from loglinear.training.dev import Dev
 from loglinear.training.plan import refuse_iterating, unused_options_note
 from loglinear.training.run import Outcome, rounds_note, train
+from loglinear.wording import how_many
 
 
 @documented
@@ -165,10 +167,17 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
         if self.prune is not None and X_dev is not None:
             self.pruned_score_ = training.with_model(self.model_).dev_data(X_dev, y_dev).score(self.model_)
         if training.probable is not None:
-            added = training.grown(outcome.weights[0]).model.features.n_features - len(outcome.weights[0])
-            self.message_ += f"; {added:,} features added that were probable under the model so far"
+            self._tell_added(training, outcome)
         self._tell_beginning(problem, init, opening)
         return self
+
+    def _tell_added(self, training: TaggerTraining, outcome: Outcome) -> None:
+        """Say how many features joined those observed, and after how many iterations."""
+        opening = outcome.weights[0]
+        added = training.grown(opening).model.features.n_features - len(opening)
+        after = how_many(sum(progress.phase == OBSERVED for progress in outcome.history), "iteration")
+        what = how_many(added, "feature") if added else "no feature"
+        self.message_ = f"after {after} {what} added that were probable under the model so far; then {self.message_}"
 
     def _tell_beginning(self, problem: Problem, init: Any, opening: Tagger | None) -> None:
         """Say where training began, and which options had no effect."""

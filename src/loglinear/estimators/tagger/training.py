@@ -91,7 +91,8 @@ class TaggerTraining(Learnable):
             stages = [Stage(lambda done: (start, opening), opens=True)]
             more = copy(options)
             more.max_iter, from_zero = rest, init is None
-            stages.append(Stage(lambda done: self._with_probable(more, from_zero, done[0]), score_start=True))
+            second = Stage(lambda done: self._with_probable(more, from_zero, phases[-1], done[0]), score_start=True)
+            stages.append(second)
         if self.criterion(options.criterion, options.cost).scaling:
             stages.append(Stage(self._scaling, counts=False))
         return stages
@@ -130,13 +131,18 @@ class TaggerTraining(Learnable):
         cut = replace(main, name=OBSERVED, optimizer=replace(main.optimizer, max_iter=probable.after))  # type: ignore[type-var]  # dataclasses
         return [*before, cut], rest
 
-    def _with_probable(self, options: Any, from_zero: bool, weights: Float) -> tuple[Float, list[Phase]]:
-        """Weights to go on from after the opening, and the phases of the problem with more features."""
-        problem = self.grown(weights)
+    def _with_probable(self, options: Any, from_zero: bool, main: Phase, weights: Float) -> tuple[Float, list[Phase]]:
+        """Weights to go on from after the opening, and the phases of the problem with more features.
+
+        If there are no more, ``main``, the last phase without any, goes on where the opening ended.
+        """
+        problem, criterion = self.grown(weights), self.criterion(options.criterion, options.cost)
+        one_objective = self.own_phases(criterion, main.optimizer, 0.0, self.n_threads) is None
+        if one_objective and problem.model.features.n_features == len(weights):
+            return weights, [replace(main, continues=True)]
         start = problem.model.weights_from(self.problem.model.with_weights(weights))
         training = replace(self, problem=problem, probable=None)
-        is_first = from_zero and not self.criterion(options.criterion, options.cost).starts_from
-        phases = phases_of(training, options, self.n_threads, is_first)
+        phases = phases_of(training, options, self.n_threads, from_zero and not criterion.starts_from)
         return start, [replace(phase, optimizer=_from_anywhere(phase.optimizer)) for phase in phases]
 
     def storage(self, weights: Sequence[Float], options: Any, notes: dict[str, Any]) -> Storage:
