@@ -527,6 +527,9 @@ def test_a_table_given_as_sequences_and_the_reverse_name_the_other_verb(files, r
         assert told.status == 2 and "loglinear classify takes it" in told.err
     told = run("classify", "train", files / "train.txt", "--label", "label", "-o", files / "m.model")
     assert told.status == 2 and "loglinear train takes the file" in told.err
+    assert run("train", files / "train.txt", "-o", files / "m.model", "--max-iter", 3).status == 0
+    (files / "words.csv").write_text("the\n,\n\n", encoding="utf-8")  # no table: a word and a comma
+    assert "loglinear classify" not in run("tag", files / "m.model", files / "words.csv").err
 
 
 def test_a_criterion_beside_a_classifier_is_refused_even_if_it_is_the_default(files, run):

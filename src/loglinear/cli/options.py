@@ -336,7 +336,7 @@ class CorpusOptions:
             if not _named_as_table(path):
                 raise
             raise DataError(f"{error.message}; {TABLES}", error.file, error.line) from None
-        if self.format == "auto" and _named_as_table(path, (".csv",)) and getattr(corpus, "n_columns", 0) == 1:
+        if self.format == "auto" and _named_as_table(path, (".csv",)) and _all_commas(corpus):
             raise DataError(f"each row has one column of text with commas; {TABLES}", path)
         return corpus
 
@@ -395,6 +395,12 @@ TABLES = "if this is a table (CSV, TSV or JSON Lines), loglinear classify takes 
 def _named_as_table(path: str, endings: tuple[str, ...] = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")) -> bool:
     """Whether a file's name ends as that of a table does."""
     return path.lower().removesuffix(".gz").endswith(endings)
+
+
+def _all_commas(corpus: Columns | Attributes) -> bool:
+    """Whether what was read as one column is a table's cells with commas between them."""
+    columns = getattr(corpus, "columns", [])
+    return len(columns) == 1 and all("," in value for value in columns[0].values)
 
 
 Reading = Annotated[CorpusOptions, Flags(only=("format", "separator", "comments"))]

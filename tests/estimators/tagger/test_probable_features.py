@@ -78,7 +78,7 @@ def test_every_criterion_learns_their_weights(data, criterion):
     added = tagger.state_weights_.keys() - observed.state_weights_.keys()
     assert added and any(tagger.state_weights_[key] for key in added)
     added_after = sum(progress.phase == "observed" for progress in tagger.history_)
-    assert re.search(rf"after {added_after} iterations \d+ features added that were probable", tagger.message_)
+    assert re.search(rf"after {added_after} iterations \d+ features added as probable", tagger.message_)
     nothing = Tagger(criterion, states="probable:1", **options).fit(*data)
     np.testing.assert_array_equal(nothing.model_.weights, observed.model_.weights)
     assert nothing.message_ == observed.message_
@@ -111,7 +111,7 @@ def test_where_nothing_is_added_training_goes_on_as_without(data, options, inter
     tagger.fit(*data, checkpoint=tmp_path / "c", resume=True)
     np.testing.assert_array_equal(tagger.model_.weights, observed.model_.weights)
     assert tagger.n_iter_ == observed.n_iter_ == len(tagger.history_)
-    none = "after 3 iterations no feature added that were probable under the model so far; then "
+    none = "after 3 iterations no feature added as probable under the model so far; then "
     start, _, end = observed.message_.rpartition("model of cll: ")
     assert tagger.message_ == f"{start}{_}{none}{end}"
 

@@ -177,7 +177,7 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
         added = training.grown(opening).model.features.n_features - len(opening)
         after = how_many(sum(progress.phase == OBSERVED for progress in outcome.history), "iteration")
         what = how_many(added, "feature") if added else "no feature"
-        self.message_ = f"after {after} {what} added that were probable under the model so far; then {self.message_}"
+        self.message_ = f"after {after} {what} added as probable under the model so far; then {self.message_}"
 
     def _tell_beginning(self, problem: Problem, init: Any, opening: Tagger | None) -> None:
         """Say where training began, and which options had no effect."""
