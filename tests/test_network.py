@@ -9,7 +9,19 @@ import pytest
 import loglinear
 
 SOURCES = Path(loglinear.__file__).parent
-SPEAKS = {"socket", "socketserver", "ssl", "http", "urllib", "ftplib", "smtplib", "requests", "urllib3", "httpx", "pooch"}
+SPEAKS = {
+    "socket",
+    "socketserver",
+    "ssl",
+    "http",
+    "urllib",
+    "ftplib",
+    "smtplib",
+    "requests",
+    "urllib3",
+    "httpx",
+    "pooch",
+}
 
 
 def imported(path):

@@ -260,15 +260,19 @@ class MEstimationObjective:
     ) -> None:
         self.n_penalised = len(expected) if n_penalised is None else n_penalised
         self._counts, self._turned = counts, counts.T.tocsr()
-        self._expected, self.l2, self._lowest = expected, l2, LOWEST
+        self._expected, self.l2, self._endless = expected, l2, False
         weights = np.ones(counts.shape[0]) if sequence_weights is None else sequence_weights
         self._shares, self._log_factors = weights / weights.sum(), log_factors
 
     def by(self, criterion: MEstimation) -> MEstimationObjective:
         """The objective with the criterion's factor of E_q0[f], and without end if it is ``unbounded``."""
         self._expected = criterion.expectation * self._expected
-        self._lowest = -np.inf if criterion.unbounded else LOWEST
+        self._endless = criterion.unbounded
         return self
+
+    def falls_without_end(self, value: float) -> bool:
+        """Whether a value that was reached says that there is no minimum."""
+        return value < LOWEST
 
     def __call__(self, weights: Float) -> tuple[float, Float]:
         """Value and gradient at ``weights`` [D]; inf where exp overflows."""
@@ -278,7 +282,7 @@ class MEstimationObjective:
             value = float(shares.sum() + weights @ self._expected + self.l2 * (penalised @ penalised))
         if not np.isfinite(value):
             return np.inf, np.zeros_like(weights)
-        if value < self._lowest:
+        if value < LOWEST and not self._endless:
             raise OptionError(
                 f"the objective of m-estimation falls without end (l2 is {self.l2:g}): some sum of features is "
                 "never negative in the training data but is so on average under the base; give a greater penalty, as "

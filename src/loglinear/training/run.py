@@ -389,6 +389,14 @@ class _PhaseRun:
         if self.out_of_patience:
             after = how_many(final.iteration, phase.optimizer.iteration_is)
             message = f"stopped after {after}: no better dev score for {run.patience}"
+        endless = getattr(self.objective, "falls_without_end", None)
+        converged = result.converged
+        if endless is not None and endless(final.value):
+            after = how_many(final.iteration, phase.optimizer.iteration_is)
+            converged, message = (
+                False,
+                f"stopped after {after}: the objective falls without end; the last weights are kept",
+            )
         if self.stage == 0:
             run.state = final
         stopped = run.stop.is_set()
@@ -402,7 +410,7 @@ class _PhaseRun:
                 final.value if stopped else self._objective_of(final),
                 final.iteration - (0 if counted is None else counted.iterations),
                 final.evaluations - (0 if counted is None else counted.evaluations),
-                result.converged,
+                converged,
                 message,
                 None if best.weights is None else best.score,
                 None if best.weights is None else best.iteration,

@@ -57,6 +57,7 @@ def test_an_objective_without_end_is_refused_or_cut_off(data):
         Tagger("m-estimation", **options).fit(*data)
     tagger = Tagger("m-estimation:unbounded", **options).fit(*data)
     assert tagger.objective_ < -1e4
+    assert tagger.message_.startswith("stopped after ") and "falls without end" in tagger.message_
 
 
 def test_a_factor_of_the_expectations_is_one_of_the_gradient(data):
