@@ -186,7 +186,7 @@ def train(
         observe = print_progress
     with catching_signals() as stop:
         run = Run(stages, dev, patience, place, checkpoint_seconds, observe, stop)
-        with ending.before_forced_end(run.write_kept):
+        with ending.before_forced_end(run.end_now):
             outcome = run.outcome(resumed)
         return problem.trained_model(outcome.weights), outcome
 
@@ -207,8 +207,7 @@ def catching_signals() -> Iterator[threading.Event]:
         if stop.is_set() and number == signal.SIGINT and not ending.is_watched():
             raise KeyboardInterrupt
         stop.set()
-        with suppress(OSError, ValueError, AttributeError):  # not by print, which may be in the middle of a write
-            os.write(sys.stderr.fileno(), b"\nstopping after this iteration (Ctrl-C once more stops at once)\n")
+        _say("\nstopping after this iteration (Ctrl-C once more stops at once)\n")
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -216,6 +215,12 @@ def catching_signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _say(text: str) -> None:
+    """Write to standard error at once; not by print, which may be in the middle of a write."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.write(sys.stderr.fileno(), text.encode())
 
 
 class _Stopped(Exception):
@@ -342,6 +347,13 @@ class Run:
             if self.checkpoint is not None and self._kept is not None:
                 self.checkpoint.save(*self._kept)
             self._kept = None
+
+    def end_now(self) -> None:
+        """Write the checkpoint while an iteration is under way, which is lost, and say how to continue."""
+        self.write_kept()
+        if self.checkpoint is not None and self.checkpoint.written:
+            iteration = self.history[-1].iteration if self.history else 0
+            _say(f"loglinear: {TrainingInterrupted(iteration, self.checkpoint.written)}\n")
 
     def keep(self, running: _PhaseRun, state: State) -> None:
         """Keep all that a checkpoint consists of: the next iteration may change it in the middle of a kernel."""
