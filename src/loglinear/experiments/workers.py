@@ -27,7 +27,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, ClassVar, Self
+from typing import IO, Any, ClassVar, NoReturn, Self
 
 import loglinear
 from loglinear import ending, errors
@@ -251,10 +251,11 @@ class _Worker:
         assert process.stdin is not None and process.stdout is not None
         with suppress(BrokenPipeError):  # closing flushes a job that it will never read
             process.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
+        try:
             process.wait(SECONDS_TO_END)
-        _kill_group(process.pid)
-        process.wait()
+        except subprocess.TimeoutExpired:
+            _kill_group(process.pid)
+            process.wait()
         process.stdout.close()
         self._stderr.close()
 
@@ -296,6 +297,11 @@ def serve() -> None:
             reply(progress=text)
 
     threading.Thread(target=listen, daemon=True).start()
+    with ending.before_forced_end(partial(_kill_group, os.getpid())):  # the last of what is done: it is in the group
+        _answer(requests, reply, say)
+
+
+def _answer(requests: queue.SimpleQueue[str], reply: Callable[..., None], say: Say) -> NoReturn:
     while True:
         request = json.loads(requests.get())
         module, _, name = request["class"].partition(":")
