@@ -146,7 +146,7 @@ TRAININGS = {
 OTHERS = {
     "tag": ["tag", "{}/tagger.model", "{}/long.txt", "-o", "out.txt"],
     "eval": ["eval", "{}/long.txt", "--model", "{}/tagger.model"],
-    "tune": ["tune", "{}/train.txt", "--folds", "2", "--json", "cells.json"],
+    "tune": ["tune", "{}/train.txt", "--folds", "2", "--grid", "l2=0.1,1", "--json", "cells.json"],
 }
 
 

@@ -118,7 +118,12 @@ def _options(
 def main() -> None:
     """Run the command line; a user's mistake gives one line on standard error and exit status 2."""
     with without_current_folder(), ending.watching_signals():
-        _main()
+        try:
+            _main()
+        except SystemExit as end:
+            if end.code == 130:  # Typer's, before a verb has begun
+                sys.exit(ending.status())
+            raise
 
 
 def _main() -> None:
