@@ -222,7 +222,7 @@ def copied(compiled, tmp_path):
 
 
 def rewritten(folder, **changes):
-    text = json.dumps({**ahead.read_index(folder / ahead.INDEX), **changes})
+    text = json.dumps({**ahead.read_index((folder / ahead.INDEX).read_bytes()), **changes})
     (folder / ahead.INDEX).write_text(f"{ahead.hashlib.sha256(text.encode()).hexdigest()}\n{text}")
 
 
@@ -256,7 +256,7 @@ def test_a_damaged_or_missing_file_is_not_used(copied):
 
 
 def test_what_belongs_to_someone_else_is_not_used(copied, monkeypatch):
-    monkeypatch.setattr(os, "getuid", lambda: copied.stat().st_uid + 1)
+    monkeypatch.setattr(os, "geteuid", lambda: copied.stat().st_uid + 1)
     assert ahead.opened(copied) is None
 
 

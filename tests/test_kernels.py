@@ -16,24 +16,24 @@ import pytest
 
 import loglinear
 from loglinear import Classifier, Tagger
-from loglinear.kernels import Kernel, compiler
+from loglinear.kernels import Kernel, cache, compiler
 from loglinear.optimizers.dual import flat as flat_dual
 from loglinear.structures.arcs import sums
 from loglinear.structures.arcs.best import Sentences
 from loglinear.structures.chain import padded
-from loglinear.system import in_threads, thread_count
+from loglinear.system import cache_folder, in_threads, thread_count
 
 
 @pytest.fixture
 def fresh_cache(monkeypatch):
-    compiler.cache_folder.cache_clear()
+    cache_folder.cache_clear()
     yield monkeypatch
-    compiler.cache_folder.cache_clear()
+    cache_folder.cache_clear()
 
 
 def test_the_cache_is_where_the_user_says(fresh_cache, tmp_path):
     fresh_cache.setenv("LOGLINEAR_CACHE", str(tmp_path / "mine"))
-    assert compiler.cache_folder() == tmp_path / "mine"
+    assert cache_folder() == tmp_path / "mine"
 
 
 def test_the_cache_moves_on_from_folders_it_cannot_write_to(fresh_cache, tmp_path):
@@ -41,7 +41,7 @@ def test_the_cache_moves_on_from_folders_it_cannot_write_to(fresh_cache, tmp_pat
     fresh_cache.setenv("LOGLINEAR_CACHE", str(tmp_path / "file" / "a"))
     fresh_cache.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "b"))
     fresh_cache.setattr("tempfile.tempdir", str(tmp_path))
-    folder = compiler.cache_folder()
+    folder = cache_folder()
     assert folder.parent == tmp_path and os.access(folder, os.W_OK)
 
 
@@ -193,11 +193,11 @@ def test_a_kernel_may_not_use_what_can_change():
 def test_old_machine_code_is_deleted(copied_package):
     package, run = copied_package
     source = package / "callee.py"
-    for number in range(compiler.KEPT_VERSIONS + 2):
+    for number in range(cache.KEPT_VERSIONS + 2):
         source.write_text(CALLEE.replace("10.0", f"{number}.0"))
         run()
-    kept = list((package.parent.parent / "cache" / "kernels" / "callee").glob("callee.move-*.nbi"))
-    assert len(kept) == compiler.KEPT_VERSIONS
+    kept = list((package.parent.parent / "cache" / cache.FOLDER / "callee").glob("callee.move-*.nbi"))
+    assert len(kept) == cache.KEPT_VERSIONS
     assert run()[1] is False
 
 
@@ -307,7 +307,7 @@ print(hashlib.sha256(weights.tobytes()).hexdigest())
 def test_machine_code_does_not_depend_on_what_is_in_the_cache(tmp_path):
     """An empty cache, a full one, one without the caller, and one without it and one of the functions it calls."""
     environment = {**os.environ, "LOGLINEAR_CACHE": str(tmp_path)}
-    folder = tmp_path / "kernels" / "optimizers.dual.flat"
+    folder = tmp_path / cache.FOLDER / "optimizers.dual.flat"
 
     def weights(*missing):
         for name in missing:

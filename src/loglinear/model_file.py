@@ -48,6 +48,7 @@ import numpy.typing as npt
 
 from loglinear import __version__
 from loglinear.arrays import Array, Arrays, Float, Int32, Int64, UInt8
+from loglinear.ending import removing
 from loglinear.errors import LoglinearError, ModelFileError, ModelKindError, OptionError
 
 FORMAT = "loglinear"
@@ -208,7 +209,7 @@ def _replace(target: Path, table: bytes, data: list[memoryview]) -> None:
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     # not mkstemp, so that a new file gets the permissions of the user's umask
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
+    with removing(temporary):
         with os.fdopen(descriptor, "wb") as stream:
             stream.writelines((table, *data))
             stream.flush()
@@ -216,9 +217,6 @@ def _replace(target: Path, table: bytes, data: list[memoryview]) -> None:
         if mode is not None:
             os.chmod(temporary, mode)
         os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
     if os.name == "posix":  # the new name must survive a power cut, too
         folder = os.open(target.parent, os.O_RDONLY)
         try:

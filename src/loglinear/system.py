@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
+import stat
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import cache
+from contextlib import contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
 
+from loglinear import ending
 from loglinear.errors import OptionError
 
 A = TypeVar("A")
@@ -64,38 +68,182 @@ def in_threads(function: Callable[[A], B], items: Iterable[A], n_threads: int) -
     return [results[k] for k in range(len(items))]
 
 
+@contextmanager
+def without_current_folder() -> Iterator[None]:
+    """Keep Python processes that are started in this block from importing what lies in the current folder."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("PYTHONSAFEPATH", None)
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Private folders and files: what is read from them may be run, so nobody else may have written it.
+
+_HAS_OWNERS = hasattr(os, "geteuid")
+
+
+@cache
+def _is_own_group(group: int) -> bool:
+    """Whether a group is this user's alone, as where every user has one."""
+    try:
+        import grp
+        import pwd
+
+        user, found = pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(group)
+    except (ImportError, KeyError):
+        return False
+    return found.gr_name == user and set(found.gr_mem) <= {user}
+
+
+def _others_may_write(status: os.stat_result) -> bool:
+    by_group = bool(status.st_mode & stat.S_IWGRP) and not _is_own_group(status.st_gid)
+    return by_group or bool(status.st_mode & stat.S_IWOTH)
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    return not _HAS_OWNERS or status.st_uid == os.geteuid()
+
+
+def _may_be_swapped(path: Path) -> bool:
+    """Whether someone else can put something in the place of ``path``, or of a folder on the way to it.
+
+    Folders of root's count as this user's. In a sticky one, as /tmp is, nobody can move what is not theirs.
+    """
+    if not _HAS_OWNERS:
+        return False
+    absolute = Path(os.path.abspath(path))
+    for parent in {*absolute.parents, *absolute.resolve().parents}:
+        status = parent.lstat()
+        if status.st_uid not in (0, os.geteuid()):
+            return True
+        open_to_others = not stat.S_ISLNK(status.st_mode) and _others_may_write(status)
+        if open_to_others and not status.st_mode & stat.S_ISVTX:
+            return True
+    return False
+
+
+def why_not_private(folder: Path) -> str:
+    """Why a folder cannot hold what only this user may write, or an empty string; a missing one is made."""
+    try:
+        missing = [folder]
+        while not os.path.lexists(missing[-1]):
+            missing.append(missing[-1].parent)
+        if _may_be_swapped(folder if len(missing) == 1 else missing[-1] / "x"):
+            return "lies in a folder that others can write to"
+        for each in reversed(missing[:-1]):
+            with suppress(FileExistsError):  # another process was quicker
+                os.mkdir(each, 0o700)
+                os.chmod(each, 0o700)  # the umask may have taken more away
+        status = folder.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            return "is a link"
+        if not stat.S_ISDIR(status.st_mode):
+            return "is not a folder"
+        if not _is_ours(status):
+            return "belongs to another user"
+        if _HAS_OWNERS and _others_may_write(status):
+            return "can be written to by others (chmod go-w)"
+    except (OSError, RuntimeError, ValueError):  # a loop of links, a null character
+        return "is not a writable folder"
+    return ""
+
+
+def replace_file(file: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write a file, which only this user can read by default; who reads it meanwhile finds the old or the new one."""
+    beside = file.with_name(f"{file.name}.{secrets.token_hex(8)}.tmp")
+    with ending.removing(beside):
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+        os.replace(beside, file)
+
+
+def read_private(file: Path) -> bytes:
+    """The content of a file; one that someone else can have written is a :class:`PermissionError`."""
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with os.fdopen(os.open(file, flags), "rb") as stream:
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode) or not _is_ours(status) or (_HAS_OWNERS and _others_may_write(status)):
+            raise PermissionError(f"{file} is not a file that only this user can write to")
+        return stream.read()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time into the block; where folders cannot be locked, all of them."""
+    handle = None
+    with suppress(ImportError, OSError):
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # The cache: compiled kernels, downloaded corpora.
 
 
-def _is_writable(folder: Path) -> bool:
+def _why_not(folder: Path) -> str:
+    """Why a folder cannot be the cache, or an empty string."""
+    reason = why_not_private(folder)
+    if reason:
+        return reason
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
-            return True
+            return ""
     except OSError:
-        return False
+        return "is not a writable folder"
 
 
 def cache_warning() -> str:
-    """A warning if ``LOGLINEAR_CACHE`` is set but not usable, else an empty string."""
-    wanted = os.environ.get("LOGLINEAR_CACHE")
-    if not wanted or cache_folder() == Path(wanted):
+    """A warning if the folder that ``LOGLINEAR_CACHE`` names, or the user's own, is there but not used; else empty."""
+    wanted = os.environ.get("LOGLINEAR_CACHE", "")
+    if not wanted and not any(map(os.path.lexists, _users_caches())):
         return ""
-    return f"LOGLINEAR_CACHE={wanted} is not a writable folder; using {cache_folder()}"
+    first = _candidates()[0]
+    if cache_folder() == first:
+        return ""
+    name = f"LOGLINEAR_CACHE={wanted}" if wanted else str(first)
+    return f"{name} {_why_not(first)}; using {cache_folder()}"
+
+
+def _users_caches() -> list[Path]:
+    """The user's cache folder; none if there is no absolute one, as the XDG specification has it."""
+    with suppress(RuntimeError):  # no home folder
+        named = (os.environ.get(name) or "" for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"))
+        base = next((Path(name) for name in named if os.path.isabs(name)), None) or Path.home() / ".cache"
+        return [base / "loglinear"] if base.is_absolute() else []
+    return []
+
+
+def _candidates() -> list[Path]:
+    own = os.environ.get("LOGLINEAR_CACHE")
+    user = os.geteuid() if _HAS_OWNERS else "user"
+    named = [Path(os.path.abspath(own))] if own else []
+    return [*named, *_users_caches(), Path(tempfile.gettempdir()) / f"loglinear-{user}"]
 
 
 @cache
 def cache_folder() -> Path:
-    """``LOGLINEAR_CACHE`` if it is set, else the user's cache folder, else a temporary one."""
-    candidates = []
-    if os.environ.get("LOGLINEAR_CACHE"):
-        candidates.append(Path(os.environ["LOGLINEAR_CACHE"]))
-    user_cache = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
-    with suppress(RuntimeError):  # no home folder
-        candidates.append((Path(user_cache) if user_cache else Path.home() / ".cache") / "loglinear")
-    candidates.append(Path(tempfile.gettempdir()) / f"loglinear-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
-    for candidate in candidates:
-        if _is_writable(candidate):
+    """``LOGLINEAR_CACHE`` if it is set, else the user's cache folder, else one in the temporary folder.
+
+    A folder that is a link, or that someone else owns, can write to or could replace, is not used. Where there is no
+    other one, the cache is a new folder that lasts as long as this process.
+    """
+    for candidate in _candidates():
+        if not _why_not(candidate):
             return candidate
-    return Path(tempfile.mkdtemp(prefix="loglinear-"))
+    folder = Path(tempfile.mkdtemp(prefix="loglinear-"))
+    ending.at_exit(partial(shutil.rmtree, folder, ignore_errors=True))
+    return folder

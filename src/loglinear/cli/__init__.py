@@ -11,8 +11,10 @@ from typing import Any, NoReturn, TextIO
 import typer
 from typer.core import TyperGroup
 
+from loglinear import ending
 from loglinear.cli import common
 from loglinear.cli.options import add
+from loglinear.system import without_current_folder
 
 #: The file of each verb, imported only when the verb is used, so that no verb waits for the imports of others.
 VERBS = {
@@ -115,6 +117,16 @@ def _options(
 
 def main() -> None:
     """Run the command line; a user's mistake gives one line on standard error and exit status 2."""
+    with without_current_folder(), ending.watching_signals():
+        try:
+            _main()
+        except SystemExit as end:
+            if end.code == 130:  # Typer's, before a verb has begun
+                sys.exit(ending.status())
+            raise
+
+
+def _main() -> None:
     from loglinear.errors import LoglinearError, ModelKindError
 
     try:
@@ -136,7 +148,7 @@ def main() -> None:
 
 
 def _interrupted(interruption: KeyboardInterrupt) -> NoReturn:
-    _fail(str(interruption) or "interrupted", 130)
+    _fail(str(interruption) or "interrupted", ending.status())
 
 
 def _end_of_pipe() -> NoReturn:

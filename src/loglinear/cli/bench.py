@@ -10,6 +10,7 @@ import typer
 
 from loglinear.cli.common import check_place, console, show_table, working, write_text
 from loglinear.cli.options import OUT
+from loglinear.ending import temporary_folder
 from loglinear.errors import OptionError
 from loglinear.options import option, options
 
@@ -122,8 +123,6 @@ def bench_command(
     loglinear bench train.txt --test test.txt --ways cll --repeat 1 --no-peer     (our side alone)
     loglinear bench --full --json bench.json --markdown bench.md     (all of it, for hours; --resume after Ctrl-C)
     """
-    import tempfile
-
     from loglinear.experiments.bench.plan import Benchmark
     from loglinear.experiments.store import Store, machine
 
@@ -138,9 +137,9 @@ def bench_command(
     tasks = run.tasks or (_all_tasks(screen) if run.full and train is None else [])
     shape = {"job": dict, "result": dict}
     store = Store(run.json, "bench", {"machine": machine()}, lambda key, cell: shape, run.resume)
-    with tempfile.TemporaryDirectory(prefix="loglinear-bench-") as folder:
-        corpora = _corpora(train, run.test, run.template, tasks, run.quick, Path(folder))
-        benchmark = Benchmark(settings, corpora, Path(folder), store)
+    with temporary_folder("loglinear-bench-") as folder:
+        corpora = _corpora(train, run.test, run.template, tasks, run.quick, folder)
+        benchmark = Benchmark(settings, corpora, folder, store)
         if settings.peer:
             _check_peer(settings, corpora)
         try:

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from loglinear import ending
 from loglinear.cli.options import CorpusOptions, FitOptions
 from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators.options import TaggerOptions
@@ -362,7 +363,7 @@ def fit(
             estimator.fit(X, observe=lambda step: display.observe(progress(step)), **_supported(estimator, keywords))
     except TrainingInterrupted as interruption:
         typer.echo(f"loglinear: {interruption}", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(ending.status()) from None
     return time.perf_counter() - began
 
 

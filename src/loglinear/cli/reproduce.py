@@ -9,6 +9,7 @@ import typer
 
 from loglinear.cli.common import check_outputs, console, resumable, show_table, working, write_text
 from loglinear.cli.options import add, verbs
+from loglinear.ending import temporary_folder
 from loglinear.errors import OptionError
 from loglinear.options import option, options
 
@@ -79,14 +80,12 @@ def all_command(asked: AllOptions) -> None:
     loglinear reproduce all --quick
     loglinear reproduce all --data corpora --folder results --output results.md     (continues if it was stopped)
     """
-    import tempfile
-
     from loglinear.experiments.reproduce.papers import PAPERS, available
 
     if str(asked.output) == "-":
         raise OptionError("the page has figures beside it; name a file with -o")
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) if asked.folder is None else asked.folder
+    with temporary_folder() as scratch:
+        folder = scratch if asked.folder is None else asked.folder
         folder.mkdir(parents=True, exist_ok=True)
         check_outputs(None, {"--output": asked.output}, [])
         kept = []
@@ -171,7 +170,6 @@ def _write_page(results: list[Path], output: Path) -> None:
 
 
 def _run(paper: str, asked: PaperOptions, recipe: bool = False) -> None:
-    import tempfile
     from dataclasses import asdict
     from itertools import chain
 
@@ -195,8 +193,8 @@ def _run(paper: str, asked: PaperOptions, recipe: bool = False) -> None:
     command += " --recipe" if recipe and paper == "softmax-margin" else ""
     command += "" if asked.threads is None else f" --threads {asked.threads}"
     mark = {"paper": paper, "quick": quick, "seed": asked.seed}
-    with resumable(json), tempfile.TemporaryDirectory() as scratch, Pool(thread_count(asked.threads)) as pool:
-        place = Path(scratch) / "cells.json" if json is None else json
+    with resumable(json), temporary_folder() as scratch, Pool(thread_count(asked.threads)) as pool:
+        place = scratch / "cells.json" if json is None else json
         store = Store(place, "reproduce", mark, cell_shape, command=command)
         cells = Cells(store, pool, lambda text: out.print(text, markup=False))
         with working(out, f"{paper}: {pool.n} at a time ..."):

@@ -17,10 +17,11 @@ import shutil
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
+from loglinear.ending import removing
 from loglinear.errors import DataError
 
 Source = str | os.PathLike[str] | BinaryIO | IO[bytes]
@@ -187,7 +188,7 @@ def atomic_output(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise DataError(f"cannot be written: {reason}", os.fspath(path)) from None
-    try:
+    with nullcontext() if direct else removing(temporary):
         with handle:
             if target.name.endswith(".gz"):
                 with gzip.GzipFile(filename="", mode="wb", fileobj=handle, mtime=0, compresslevel=6) as packed:
@@ -201,7 +202,3 @@ def atomic_output(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             if target.exists():
                 shutil.copymode(target, temporary)
             os.replace(temporary, target)
-    except BaseException:
-        if not direct:
-            temporary.unlink(missing_ok=True)
-        raise

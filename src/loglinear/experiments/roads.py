@@ -9,7 +9,6 @@ with a number of labels for each (:data:`LABELS`, :data:`FEWER_LABELS`).
 from __future__ import annotations
 
 import io
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 
 from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.data import Column, Columns, read_columns, write_columns
+from loglinear.ending import temporary_folder
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.predict import LoadedTagger
 from loglinear.evaluation.chunks import chunk_scores
@@ -96,19 +96,12 @@ def _as_if_large() -> Iterator[None]:
             layout.sequences_a_part = number
 
 
-class _files:
+@contextmanager
+def _files(text: str) -> Iterator[tuple[Path, Path]]:
     """A training file and a place for a model, while they are needed."""
-
-    def __init__(self, text: str) -> None:
-        self._folder, self._text = tempfile.TemporaryDirectory(), text
-
-    def __enter__(self) -> tuple[Path, Path]:
-        folder = Path(self._folder.name)
-        (folder / "train.txt").write_text(self._text)
-        return folder / "train.txt", folder / "a.model"
-
-    def __exit__(self, *error: object) -> None:
-        self._folder.cleanup()
+    with temporary_folder() as folder:
+        (folder / "train.txt").write_text(text)
+        yield folder / "train.txt", folder / "a.model"
 
 
 def _read(text: str) -> Columns:

@@ -6,7 +6,8 @@ JSON each, and answers in lines of JSON:
 
     {"progress": text}, now and then          {"result": ...}          {"error": text, "class": name}
 
-A worker exits when its input ends, even in the middle of a job, so that none survives the process that started it.
+A worker exits when its input ends, even in the middle of a job, so that none survives the process that started it. It
+removes its temporary files then, and ends the processes that it has started.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import importlib
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,10 +27,10 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, ClassVar, Self
+from typing import IO, Any, ClassVar, NoReturn, Self
 
 import loglinear
-from loglinear import errors
+from loglinear import ending, errors
 from loglinear.errors import LoglinearError
 
 Say = Callable[[str], None]
@@ -36,6 +38,7 @@ Emit = Callable[[Any], None]
 Task = Callable[[Emit], None]
 THREAD_POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 SECONDS_BETWEEN = 0.5  # two lines of progress
+SECONDS_TO_END = 0.5
 KILLED = (-9, 137)
 START = "import sys; sys.path += sys.argv[1:]; from loglinear.experiments.workers import serve; serve()"
 
@@ -243,13 +246,24 @@ class _Worker:
         raise LoglinearError(f"{name}: the worker process ended with status {status}: {reason}")
 
     def end(self) -> None:
-        """End the process."""
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._stderr):
-            if stream is not None:
-                with suppress(BrokenPipeError):  # closing flushes a job that it will never read
-                    stream.close()
+        """End the process, by force if it does not end soon, and those that it has started."""
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        with suppress(BrokenPipeError):  # closing flushes a job that it will never read
+            process.stdin.close()
+        try:
+            process.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            _kill_group(process.pid)
+            process.wait()
+        process.stdout.close()
+        self._stderr.close()
+
+
+def _kill_group(leader: int) -> None:
+    """Kill the processes of a session, of which a worker is the first."""
+    with suppress(OSError):  # there is none any more
+        os.killpg(leader, signal.SIGKILL)
 
 
 def _error(name: str) -> type[LoglinearError]:
@@ -270,7 +284,7 @@ def serve() -> None:
     def listen() -> None:
         for line in sys.stdin:
             requests.put(line)
-        os._exit(0)  # the parent has exited or closed the pipe
+        ending.force_end(0)  # the parent has exited or closed the pipe
 
     def reply(**content: Any) -> None:
         replies.write(json.dumps(content) + "\n")
@@ -283,6 +297,11 @@ def serve() -> None:
             reply(progress=text)
 
     threading.Thread(target=listen, daemon=True).start()
+    with ending.before_forced_end(partial(_kill_group, os.getpid())):  # the last of what is done: it is in the group
+        _answer(requests, reply, say)
+
+
+def _answer(requests: queue.SimpleQueue[str], reply: Callable[..., None], say: Say) -> NoReturn:
     while True:
         request = json.loads(requests.get())
         module, _, name = request["class"].partition(":")

@@ -31,7 +31,7 @@ from loglinear.kernels import PACKAGE, Kernel
 from loglinear.kernels.digest import constant_digest, source_file
 from loglinear.kernels.processor import level, platform_name
 from loglinear.kernels.signature import Description, is_single, letters, program, value_of
-from loglinear.system import cache_folder
+from loglinear.system import cache_folder, read_private, why_not_private
 
 FORMAT = 1  # of index and library
 INDEX = "index.json"
@@ -64,12 +64,13 @@ class Library:
     """A shared library of kernels, and what its index says of them."""
 
     def __init__(self, folder: Path) -> None:
-        self._index = read_index(folder / INDEX)
+        read = Path.read_bytes if folder == SHIPPED else read_private
+        self._index = read_index(read(folder / INDEX))
         wanted = (FORMAT, platform_name(), level())
         if tuple(self._index[key] for key in ("format", "platform", "level")) != wanted:
             raise DamagedLibraryError("made for another version or another kind of machine")
         self._path = folder / self._index["library"]
-        if sha256(self._path) != self._index["digest"]:
+        if hashlib.sha256(read(self._path)).hexdigest() != self._index["digest"]:
             raise DamagedLibraryError("the library has changed since it was built")
         self._code: Any = None
 
@@ -190,18 +191,18 @@ def user_folder() -> Path:
 def opened(folder: Path) -> Library | None:
     """The library of a folder, if it can be used."""
     try:
-        if hasattr(os, "getuid") and folder != SHIPPED and folder.stat().st_uid != os.getuid():
-            return None  # someone else's machine code
+        if folder != SHIPPED and (not folder.exists() or why_not_private(folder)):
+            return None  # perhaps someone else's machine code
         return Library(folder)
     except (OSError, ValueError, KeyError, DamagedLibraryError):
         return None
 
 
-def read_index(file: Path) -> dict[str, Any]:
+def read_index(content: bytes) -> dict[str, Any]:
     """The index: a line with the digest of what follows, and what follows."""
-    digest, _, text = file.read_text().partition("\n")
-    if hashlib.sha256(text.encode()).hexdigest() != digest:
-        raise DamagedLibraryError(f"{file} is damaged")
+    digest, _, text = content.partition(b"\n")
+    if hashlib.sha256(text).hexdigest().encode() != digest:
+        raise DamagedLibraryError("the index is damaged")
     return dict(json.loads(text))
 
 

@@ -25,7 +25,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -38,14 +37,15 @@ from llvmlite import ir
 from numba.core import cgutils as untyped_cgutils
 from numba.core import types as untyped_types
 
+from loglinear.ending import before_forced_end, temporary_folder
 from loglinear.errors import LoglinearError
 from loglinear.kernels import Kernel
-from loglinear.kernels.ahead import FORMAT, INDEX, SHIPPED, module_digest, opened, sha256
+from loglinear.kernels.ahead import FORMAT, INDEX, SHIPPED, module_digest, opened, sha256, user_folder
 from loglinear.kernels.digest import sources_of
 from loglinear.kernels.processor import level, platform_name
 from loglinear.kernels.recorder import Calls, recorded
 from loglinear.kernels.signature import Description, array_parts, class_of, letters, n_words
-from loglinear.system import available_cores
+from loglinear.system import available_cores, locked, replace_file, why_not_private, without_current_folder
 
 RUNTIME = Path(__file__).parent / "runtime.c"
 LARGEST_CALL = 1024  # words, as in runtime.c
@@ -290,23 +290,29 @@ def c_compiler() -> list[str]:
     command = shlex.split(os.environ.get("CC", "")) or ["cc"]
     if level() is None:
         raise BuildError("kernels are compiled ahead for x86-64-v3 and arm64 only; Numba compiles them at run time")
-    if shutil.which(command[0]) is None:
+    found = shutil.which(command[0], path=_absolute_path())
+    if found is None:
         raise BuildError(f"no C compiler {command[0]!r} to link kernels; what is missing is compiled at run time")
-    return command
+    return [os.path.abspath(found), *command[1:]]
+
+
+def _absolute_path() -> str:
+    """``PATH`` without its relative places: a program in the current folder is not run by its name alone."""
+    return os.pathsep.join(place for place in os.get_exec_path() if os.path.isabs(place))
 
 
 def build(folder: Path, calls: Calls, processes: int, progress: Progress | None = None) -> tuple[int, int]:
     """Compile recorded kernels into ``folder``; returns the numbers of kernels and of signatures."""
     linker = c_compiler()
-    with tempfile.TemporaryDirectory() as objects:
+    with temporary_folder() as objects:
         pairs = [(name, signature) for name, all_of_it in calls.signatures.items() for signature in all_of_it]
-        tasks = [(name, signature, f"kernel_{k}", objects) for k, (name, signature) in enumerate(pairs)]
+        tasks = [(name, signature, f"kernel_{k}", str(objects)) for k, (name, signature) in enumerate(pairs)]
         entries = []
         for entry in _in_processes(tasks, processes):
             entries.append(entry)
             if progress is not None:
                 progress(len(entries), len(tasks))
-        library = _linked(linker, Path(objects), [f"{symbol}.o" for *_, symbol, _ in tasks])
+        library = _linked(linker, objects, [f"{symbol}.o" for *_, symbol, _ in tasks])
         _put(folder, library, sorted(entries, key=lambda entry: int(entry["symbol"].partition("_")[2])))
     return len(calls.signatures), len(entries)
 
@@ -315,8 +321,14 @@ def _in_processes(tasks: list[Any], processes: int) -> Iterator[dict[str, Any]]:
     if processes <= 1:
         yield from map(compile_entry, tasks)
         return
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with without_current_folder(), before_forced_end(_kill_children), spawn.Pool(processes) as pool:
         yield from pool.imap_unordered(compile_entry, tasks)
+
+
+def _kill_children() -> None:
+    for child in multiprocessing.active_children():
+        child.kill()
 
 
 def _linked(linker: list[str], folder: Path, objects: list[str]) -> Path:
@@ -326,7 +338,10 @@ def _linked(linker: list[str], folder: Path, objects: list[str]) -> Path:
     else:
         system = ["-s", "-Wl,-z,now", "-Wl,--hash-style=gnu"]
     command = [*linker, "-O2", "-fPIC", "-fvisibility=default", "-shared", "-o", library.name, str(RUNTIME)]
-    done = subprocess.run([*command, *objects, *system, "-lm"], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, *objects, *system, "-lm"],
+        cwd=folder, env={**os.environ, "PATH": _absolute_path()}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     if done.returncode:
         raise BuildError(f"{linker[0]} cannot link the kernels: {done.stderr.strip()}")
     try:
@@ -357,18 +372,17 @@ def _put(folder: Path, library: Path, entries: list[dict[str, Any]]) -> None:
         },
         separators=(",", ":"),
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("kernels-*.so"):
-        if old.name != name:
-            old.unlink()
-    _replace(folder / name, library.read_bytes())
-    _replace(folder / INDEX, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}".encode())
-
-
-def _replace(file: Path, data: bytes) -> None:
-    beside = file.with_name(f"{file.name}.{os.getpid()}")
-    beside.write_bytes(data)
-    beside.replace(file)
+    private = folder == user_folder()
+    if private and (reason := why_not_private(folder)):
+        raise BuildError(f"{folder} {reason}: kernels compiled ahead are not put there")
+    folder.mkdir(0o755, parents=True, exist_ok=True)
+    mode = 0o600 if private else 0o644
+    with locked(folder):  # another build must not delete this one's library before the index names it
+        replace_file(folder / name, library.read_bytes(), mode)
+        replace_file(folder / INDEX, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}".encode(), mode)
+        for old in folder.glob("kernels-*.so"):
+            if old.name != name:
+                old.unlink()
 
 
 def main(arguments: Iterable[str] | None = None) -> None:

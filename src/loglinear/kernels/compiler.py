@@ -18,26 +18,23 @@ Nor should it depend on the machine: kernels are compiled for a level that many 
 from __future__ import annotations
 
 import copy
-import inspect
 import sys
 import threading
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
 import numba
 from numba.core import event
-from numba.core.caching import FunctionCache, NullCache
+from numba.core.caching import NullCache
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen, RuntimeLinker
 from numba.core.compiler import Compiler
 
-from loglinear.kernels import PACKAGE, Kernel, compiles_quietly
+from loglinear.kernels import Kernel, compiles_quietly
+from loglinear.kernels.cache import Files
 from loglinear.kernels.digest import digest_of, sources_of
 from loglinear.kernels.processor import level
-from loglinear.system import cache_folder
-
-KEPT_VERSIONS = 3  # of a kernel's machine code, for projects that stand side by side; older ones are deleted
+from loglinear.system import cache_folder, cache_warning
 
 
 def dispatcher(kernel: Kernel, function: Any) -> Any:
@@ -112,28 +109,28 @@ class _Library(JITCodeLibrary):
 
 
 class KernelCache(NullCache):
-    """Machine code of one kernel on disk, in a file named after the kernel and its digest.
+    """Machine code of one kernel on disk (:mod:`~loglinear.kernels.cache`).
 
-    The digest is taken when the kernel is first called, by when everything it names has been defined.
+    Its digest is taken when the kernel is first called, by when everything it names has been defined.
     """
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self._files: _Files | None = None
+        self._files: Files | None = None
         self._lock = threading.Lock()
 
     @property
-    def files(self) -> Any:
-        """Numba's reader and writer of the cache's files."""
+    def files(self) -> Files:
+        """Reads and writes the cache's files."""
         with self._lock:
             if self._files is None:
-                self._files = _Files(_Place(self.kernel.py_func, digest_of(self.kernel)))
+                self._files = Files(self.kernel.py_func, digest_of(self.kernel))
             return self._files
 
     @property
     def cache_path(self) -> str:
         """The folder of the kernel's module."""
-        return str(self.files.cache_path)
+        return str(self.files.folder)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The machine code for a signature, or None."""
@@ -145,59 +142,15 @@ class KernelCache(NullCache):
         try:
             self.files.save_overload(sig, data)
         except OSError as error:
-            line.say_once(f"cannot keep compiled kernels in {cache_folder()}: {error.strerror}; set LOGLINEAR_CACHE")
+            reason = error.strerror or error
+            line.say_once(f"cannot keep compiled kernels in {cache_folder()}: {reason}; set LOGLINEAR_CACHE")
         else:
-            self.files.place.forget_old_versions()
+            if warning := cache_warning():
+                line.say_once(warning)
 
     def flush(self) -> None:
         """Forget what is kept."""
         self.files.flush()
-
-
-class _Place:
-    """Where one version of a kernel is kept: what Numba calls a locator."""
-
-    def __init__(self, function: Any, digest: str) -> None:
-        self.function, self._digest = function, digest
-        self._folder = cache_folder() / "kernels" / function.__module__.removeprefix(PACKAGE + ".")
-        self._py_file = inspect.getfile(function)  # Numba names it in warnings
-
-    def ensure_cache_path(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-
-    def get_cache_path(self) -> str:
-        return str(self._folder)
-
-    def get_source_stamp(self) -> str:
-        return self._digest
-
-    def get_disambiguator(self) -> str:
-        return self._digest[:16]
-
-    def forget_old_versions(self) -> None:
-        """Delete all but the last few versions of the kernel."""
-        version = f"py{sys.version_info[0]}{sys.version_info[1]}"
-        name = f"{self.function.__module__.rpartition('.')[2]}.{self.function.__qualname__}-"
-        with suppress(OSError):  # another process may be at it too
-            indices = sorted(self._folder.glob(f"{name}*.{version}*.nbi"), key=lambda path: -path.stat().st_mtime)
-            for index in indices[KEPT_VERSIONS:]:
-                for file in self._folder.glob(f"{index.stem}.*"):
-                    file.unlink(missing_ok=True)
-
-
-class _Files(FunctionCache):
-    """Numba's cache of a function, at a place of ours."""
-
-    def __init__(self, place: _Place) -> None:
-        class Layout(FunctionCache._impl_class):  # type: ignore[misc, valid-type]  # numba has few types
-            def __init__(self, function: Any) -> None:
-                self._locator, self._lineno = place, function.__code__.co_firstlineno
-                module = function.__module__.rpartition(".")[2]
-                abi = getattr(sys, "abiflags", "")
-                self._filename_base = self.get_filename_base(f"{module}.{function.__qualname__}", abi)
-
-        self._impl_class, self.place = Layout, place
-        super().__init__(place.function)  # type: ignore[no-untyped-call]
 
 
 class CompilationLine(event.Listener):

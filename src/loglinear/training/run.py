@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from loglinear import ending
 from loglinear.arrays import Array, Arrays, Float
 from loglinear.errors import ModelFileError
 from loglinear.optimizers.optimizer import State, l1_of_each
@@ -25,6 +26,9 @@ from loglinear.training.problem import MAIN, Phase, Problem, Stage
 from loglinear.wording import how_many
 
 PATIENCE = 20  # default for options without one
+KEEPING_SECONDS, KEEPING_SHARE = 0.1, 100.0  # between two snapshots at least: seconds, and times what one takes
+
+Snapshot = tuple[list[Float], Arrays, dict[str, Any]]  #: weights of the stages, arrays and notes of a checkpoint
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -182,24 +186,29 @@ def train(
     if observe is None and getattr(options, "verbose", False):
         observe = print_progress
     with catching_signals() as stop:
-        outcome = Run(stages, dev, patience, place, checkpoint_seconds, observe, stop).outcome(resumed)
+        run = Run(stages, dev, patience, place, checkpoint_seconds, observe, stop)
+        with ending.before_forced_end(run.end_now):
+            outcome = run.outcome(resumed)
         return problem.trained_model(outcome.weights), outcome
 
 
 @contextmanager
 def catching_signals() -> Iterator[threading.Event]:
-    """An event that Ctrl-C or a termination signal sets; a second Ctrl-C interrupts at once."""
+    """An event that Ctrl-C or a termination signal sets; a second Ctrl-C interrupts at once.
+
+    In a process that is watched (:mod:`loglinear.ending`), the iteration has a moment to end before that.
+    """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
 
     def handle(number: int, frame: Any) -> None:
-        if stop.is_set() and number == signal.SIGINT:
+        ending.note(number)
+        if stop.is_set() and number == signal.SIGINT and not ending.is_watched():
             raise KeyboardInterrupt
         stop.set()
-        with suppress(OSError, ValueError, AttributeError):  # not by print, which may be in the middle of a write
-            os.write(sys.stderr.fileno(), b"\nstopping after this iteration (Ctrl-C once more stops at once)\n")
+        _say("\nstopping after this iteration (Ctrl-C once more stops at once)\n")
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -207,6 +216,12 @@ def catching_signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _say(text: str) -> None:
+    """Write to standard error at once; not by print, which may be in the middle of a write."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.write(sys.stderr.fileno(), text.encode())
 
 
 class _Stopped(Exception):
@@ -246,10 +261,14 @@ class Run:
     ended: list[PhaseOutcome] = field(default_factory=list)
     history: list[Progress] = field(default_factory=list)
     state: State | None = None
+    _kept: Snapshot | None = None
+    _keeping: threading.Lock = field(default_factory=threading.Lock)
+    _kept_at: float = 0.0  # when the last snapshot was taken,
+    _kept_for: float = 0.0  # and how long that took
 
     def outcome(self, kept: Kept | None) -> Outcome:
         """Run all stages, or those that a checkpoint has not finished."""
-        self._began = self._saved = time.perf_counter()
+        self._began = self._saved = self._kept_at = time.perf_counter()
         if kept is not None:
             self._restore(*kept)
         interruption = None
@@ -317,7 +336,44 @@ class Run:
 
     def save(self, running: _PhaseRun, state: State) -> None:
         """Write the checkpoint; failing to do so is a warning, not an error."""
-        assert self.checkpoint is not None
+        self.keep(running, state)
+        try:
+            self.write_kept()
+        except ModelFileError as error:  # hours of training are worth more than the checkpoint
+            warnings.warn(f"no checkpoint could be written: {error}", RuntimeWarning, stacklevel=2)
+        self._saved = time.perf_counter()
+
+    def write_kept(self) -> None:
+        """Write what was kept last, on whichever thread, if it has not been written yet."""
+        with self._keeping:
+            if self.checkpoint is not None and self._kept is not None:
+                self.checkpoint.save(*self._kept)
+            self._kept = None
+
+    def end_now(self) -> None:
+        """Write the checkpoint while an iteration is under way, which is lost, and say how to continue."""
+        self.write_kept()
+        if self.checkpoint is not None and self.checkpoint.written:
+            iteration = self.history[-1].iteration if self.history else 0
+            _say(f"loglinear: {TrainingInterrupted(iteration, self.checkpoint.written)}\n")
+
+    def keep(self, running: _PhaseRun, state: State) -> None:
+        """Keep all that a checkpoint consists of: the next iteration may change it in the middle of a kernel."""
+        began = time.perf_counter()
+        with self._keeping:
+            self._kept = None  # two would be in memory otherwise
+            self._kept = self._snapshot(running, state)
+        self._kept_at = time.perf_counter()
+        self._kept_for = self._kept_at - began
+
+    @property
+    def is_worth_keeping(self) -> bool:
+        """Whether a forced end now would lose more than keeping the state costs: at most a hundredth of the time."""
+        since = time.perf_counter() - self._kept_at
+        watched = self.checkpoint is not None and ending.is_watched()
+        return watched and since >= max(KEEPING_SECONDS, KEEPING_SHARE * self._kept_for)
+
+    def _snapshot(self, running: _PhaseRun, state: State) -> Snapshot:
         best = running.best
         arrays = {f"optimizer.{name}": array for name, array in state.to_arrays().items()}
         arrays |= {f"phase.{name}": array for name, array in running.keep.items()}
@@ -335,11 +391,7 @@ class Run:
             "ended": [asdict(each) for each in self.ended],
             "history": [astuple(progress) for progress in self.history],
         }
-        try:
-            self.checkpoint.save([*self.weights, state.weights], arrays, notes)
-        except ModelFileError as error:  # hours of training are worth more than the checkpoint
-            warnings.warn(f"no checkpoint could be written: {error}", RuntimeWarning, stacklevel=2)
-        self._saved = time.perf_counter()
+        return [*self.weights, state.weights.copy()], arrays, notes
 
     @property
     def is_due(self) -> bool:
@@ -438,6 +490,8 @@ class _PhaseRun:
             run.observe(progress)
         if run.is_due:
             run.save(self, now)
+        elif run.is_worth_keeping:
+            run.keep(self, now)
         if self.out_of_patience and hasattr(now, "give_up"):
             now.give_up()
             return run.stop.is_set()

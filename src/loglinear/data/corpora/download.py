@@ -12,11 +12,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from loglinear.ending import temporary_folder
 from loglinear.errors import DataError, OptionError
 from loglinear.system import cache_folder
 
@@ -126,8 +126,8 @@ def get(name: str, again: bool = False) -> Path:
         if here is not None:
             return here
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder.parent) as scratch:
-        archive, unpacked = Path(scratch) / "archive.zip", Path(scratch) / name
+    with temporary_folder(f".{name}-", folder.parent) as scratch:
+        archive, unpacked = scratch / "archive.zip", scratch / name
         _download(name, corpus, archive)
         unpacked.mkdir()
         _unpack(corpus, archive, unpacked)

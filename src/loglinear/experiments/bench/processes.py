@@ -13,7 +13,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 import loglinear
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.data import read_columns
+from loglinear.ending import temporary_folder
 from loglinear.errors import LoglinearError
 from loglinear.experiments.bench import script
 from loglinear.experiments.bench.job import Job, score_tagged
@@ -159,8 +159,8 @@ def measure_process(job: Job, say: Say) -> dict[str, Any]:
     if job.state == "warm":
         _once(job, command.arguments, say, "running once before it is measured")
     say("measuring")
-    with tempfile.TemporaryDirectory(prefix="loglinear-cache-") as empty:
-        found = run(command.arguments, {name: value or empty for name, value in ENVIRONMENTS[job.state].items()})
+    with temporary_folder("loglinear-cache-") as empty:
+        found = run(command.arguments, {name: value or str(empty) for name, value in ENVIRONMENTS[job.state].items()})
     if command.after:
         say("scoring")
         run(command.after, {})
