@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn, TextIO
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from loglinear.cli import common
 from loglinear.cli.options import add
+from loglinear.streams import forget, standard_streams, visible
 
 #: The file of each verb, imported only when the verb is used, so that no verb waits for the imports of others.
 VERBS = {
@@ -78,13 +79,30 @@ class _Verbs(TyperGroup):
         """The names of the verbs; none is imported for that."""
         return list(self.commands)
 
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        with _visible_mistakes():
+            return super().make_context(*arguments, **settings)
+
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with _visible_mistakes():
+                return super().invoke(ctx)
         except KeyboardInterrupt as interruption:
             _interrupted(interruption)
         except BrokenPipeError:
             _end_of_pipe()
+
+
+@contextmanager
+def _visible_mistakes() -> Iterator[None]:
+    """Typer prints a wrong argument as it was given; it may be the name of a file, chosen by somebody else."""
+    try:
+        yield
+    except Exception as error:
+        mistake: Any = error
+        if isinstance(getattr(error, "message", None), str) and hasattr(error, "format_message"):
+            mistake.message = visible(mistake.message)
+        raise
 
 
 app = typer.Typer(
@@ -115,6 +133,11 @@ def _options(
 
 def main() -> None:
     """Run the command line; a user's mistake gives one line on standard error and exit status 2."""
+    with standard_streams():
+        _run()
+
+
+def _run() -> None:
     from loglinear.errors import LoglinearError, ModelKindError
 
     try:
@@ -141,20 +164,14 @@ def _interrupted(interruption: KeyboardInterrupt) -> NoReturn:
 
 def _end_of_pipe() -> NoReturn:
     """Exit quietly, because the reader of a pipe has, with the status of a program that SIGPIPE ends."""
-    _forget_output(sys.stderr)
-    _forget_output()
+    forget(sys.stdout)
     sys.exit(128 + 13)
 
 
 def _fail(message: str, status: int) -> NoReturn:
-    sys.stderr.write(f"loglinear: {message}\n")
+    sys.stderr.write(visible(f"loglinear: {message}\n"))
     try:
         sys.stdout.flush()
     except OSError:
-        _forget_output()
+        forget(sys.stdout)
     sys.exit(status)
-
-
-def _forget_output(stream: TextIO | None = None) -> None:
-    """Redirect a stream, standard output by default, to /dev/null, so that Python's flush at exit cannot fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())

@@ -11,6 +11,7 @@ from loglinear.cli import common
 from loglinear.cli.options import CorpusOptions, FitOptions, Flags, Given, ModelOutput, Quiet
 from loglinear.errors import OptionError
 from loglinear.estimators.options import DEV, CombinationOptions
+from loglinear.options import READ
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
@@ -22,7 +23,7 @@ TUNING = ("criterion", "cost", "l2", "max_iter", "tolerance", "seed")
 
 
 def combine_command(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model files of two or more taggers.")],
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model files of two or more taggers."), READ],
     output: ModelOutput,
     asked: CombinationOptions,
     files: Annotated[CorpusOptions, Flags(without=("weights",))],
@@ -34,6 +35,7 @@ def combine_command(
             help="Annotated file that no model was trained on, to tune the weights on.",
             rich_help_panel=DEV,
         ),
+        READ,
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -50,7 +52,6 @@ def combine_command(
     from loglinear.estimators.tagger.combined import Combination
 
     out = common.console(quiet, tables=True)
-    common.check_outputs(None, {"-o": output}, [*models, dev])
     if asked.weights is not None and (dev is not None or (idle := _flags_among(given))):
         what = "--dev" if dev is not None else idle[0]
         raise OptionError(f"--weights says what {what} would find; leave out one of them")

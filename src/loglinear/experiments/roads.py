@@ -104,7 +104,7 @@ class _files:
 
     def __enter__(self) -> tuple[Path, Path]:
         folder = Path(self._folder.name)
-        (folder / "train.txt").write_text(self._text)
+        (folder / "train.txt").write_text(self._text, encoding="utf-8")
         return folder / "train.txt", folder / "a.model"
 
     def __exit__(self, *error: object) -> None:
