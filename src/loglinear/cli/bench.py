@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import Screen, console, show_table, working, write_text
+from loglinear.cli.common import Screen, console, ended_by_signals, show_table, working, write_text
 from loglinear.cli.options import OUT
 from loglinear.errors import OptionError
 from loglinear.options import READ, READ_TEMPLATE, RESULTS, WRITTEN_FILE, option, options
@@ -144,7 +144,7 @@ def bench_command(
     tasks = run.tasks or (_all_tasks(screen) if run.full and train is None else [])
     shape = {"job": dict, "result": dict}
     store = Store(run.json, "bench", {"machine": machine()}, lambda key, cell: shape, run.resume)
-    with tempfile.TemporaryDirectory(prefix="loglinear-bench-") as folder:
+    with ended_by_signals(), tempfile.TemporaryDirectory(prefix="loglinear-bench-") as folder:
         corpora = _corpora(train, run.test, run.template, tasks, run.quick, Path(folder))
         benchmark = Benchmark(settings, corpora, Path(folder), store)
         if settings.peer:

@@ -265,6 +265,26 @@ def numbers(flag: str, text: str) -> tuple[float, ...]:
 
 
 @contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Let a termination signal end the block as an exception does, so that its temporary folders are deleted."""
+    import signal
+    import threading
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    previous = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+@contextmanager
 def resumable(results: Path | None) -> Iterator[None]:
     """After Ctrl-C, say what an experiment has kept and how to continue."""
     try:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from loglinear.cli import files
-from loglinear.cli.common import console, resumable, show_table, working, write_text
+from loglinear.cli.common import console, ended_by_signals, resumable, show_table, working, write_text
 from loglinear.cli.options import add, verbs
 from loglinear.errors import OptionError
 from loglinear.options import READ, READ_FOLDER, RESULTS, WRITTEN, WRITTEN_FILE, WRITTEN_FOLDER, option, options
@@ -214,7 +214,12 @@ def _run(paper: str, asked: PaperOptions, recipe: bool = False) -> None:
     command += " --recipe" if recipe and paper == "softmax-margin" else ""
     command += "" if asked.threads is None else f" --threads {asked.threads}"
     mark = {"paper": paper, "quick": quick, "seed": asked.seed}
-    with resumable(json), tempfile.TemporaryDirectory() as scratch, Pool(thread_count(asked.threads)) as pool:
+    with (
+        resumable(json),
+        ended_by_signals(),
+        tempfile.TemporaryDirectory() as scratch,
+        Pool(thread_count(asked.threads)) as pool,
+    ):
         place = Path(scratch) / "cells.json" if json is None else json
         store = Store(place, "reproduce", mark, cell_shape, command=command)
         cells = Cells(store, pool, lambda text: out.print(text))
