@@ -270,7 +270,8 @@ def ended_by_signals() -> Iterator[None]:
     import signal
     import threading
 
-    if threading.current_thread() is not threading.main_thread():
+    by_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if threading.current_thread() is not threading.main_thread() or not by_default:
         yield
         return
 
