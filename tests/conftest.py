@@ -30,7 +30,7 @@ network = {"allowed": False}
 
 
 def _no_network(event: str, arguments: tuple[object, ...]) -> None:
-    """An audit hook: a test that connects to a server or asks for an address fails, unless it takes `network_allowed`."""
+    """An audit hook: a test that connects or asks for an address fails, unless it takes `network_allowed`."""
     if event in ("socket.connect", "socket.sendto", "socket.getaddrinfo") and not network["allowed"]:
         to = arguments[-1] if event != "socket.getaddrinfo" else arguments[0]
         if not isinstance(to, str | bytes) or event == "socket.getaddrinfo":  # a path is a socket of this machine

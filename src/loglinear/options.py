@@ -36,6 +36,53 @@ SWITCH = {"yes": True, "true": True, "on": True, "1": True, "no": False, "false"
 
 
 @dataclass(frozen=True)
+class File:
+    """That a value names a file, and what becomes of the file.
+
+    Parameters
+    ----------
+    written : bool
+        Whether it is written; else it is read.
+    piped : bool
+        Of a file that is written: whether ``-`` is standard output.
+    suffix : str
+        How its name ends. A value to read that ends otherwise is a word; one to write is a mistake.
+    words : tuple of str
+        Values to read that are words, although there may be files of that name.
+    resumed : bool
+        Of a file that is written: whether the same command continues from it.
+    beside : tuple of str
+        Of a file that is written: what is appended to its name for others, written beside it.
+    folder : bool
+        Whether it is a folder.
+    settings : type, optional
+        The class of the options to read where the value is OPTION=VALUES, as in ``template=own.txt,ner``.
+    """
+
+    written: bool = False
+    piped: bool = False
+    suffix: str = ""
+    words: tuple[str, ...] = ()
+    resumed: bool = False
+    beside: tuple[str, ...] = ()
+    folder: bool = False
+    settings: type | None = None
+
+
+READ = File()
+READ_JSON = File(suffix=".json")
+READ_TEMPLATE = File(words=("chunking", "pos", "ner", "words"))
+READ_FOLDER = File(folder=True)
+WRITTEN = File(written=True, piped=True)
+WRITTEN_FILE = File(written=True)  # not to standard output
+TRAINED_MODEL = File(written=True, beside=(".checkpoint",))
+WRITTEN_CHART = File(written=True, suffix=".svg")
+PIPED_CHART = File(written=True, piped=True, suffix=".svg")
+WRITTEN_FOLDER = File(written=True, folder=True)
+RESULTS = File(written=True, resumed=True)
+
+
+@dataclass(frozen=True)
 class Option:
     """One option: its name, default and what it means.
 
@@ -77,6 +124,8 @@ class Option:
         The new name, if this is an old spelling that still works.
     example
         A value that a message may suggest, where the default is none to suggest.
+    file : File, optional
+        What becomes of the file, if the value names one.
     """
 
     name: str
@@ -101,6 +150,7 @@ class Option:
     none_word: str = ""
     instead: str = ""
     example: Any = None
+    file: File | None = None
 
     @property
     def is_switch(self) -> bool:

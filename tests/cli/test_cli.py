@@ -456,7 +456,8 @@ def test_a_closed_pipe_ends_every_verb_quietly(files, model, arguments):
     streams = {"stdout": writer, "stderr": writer if arguments[0] == "tune" else subprocess.PIPE}
     result = subprocess.run([sys.executable, "-m", "loglinear", *named], **streams, text=True, timeout=120)
     os.close(writer)
-    assert result.returncode == 141 and not result.stderr
+    messages_alone = arguments[0] == "tune"  # which are lost, and the work is done
+    assert result.returncode == (0 if messages_alone else 141) and not result.stderr
 
 
 def test_old_spellings_are_warned_of(files, run):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn, TextIO
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from loglinear import ending
 from loglinear.cli import common
 from loglinear.cli.options import add
+from loglinear.streams import forget, standard_streams, visible
 from loglinear.system import without_current_folder
 
 #: The file of each verb, imported only when the verb is used, so that no verb waits for the imports of others.
@@ -80,13 +81,30 @@ class _Verbs(TyperGroup):
         """The names of the verbs; none is imported for that."""
         return list(self.commands)
 
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        with _visible_mistakes():
+            return super().make_context(*arguments, **settings)
+
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with _visible_mistakes():
+                return super().invoke(ctx)
         except KeyboardInterrupt as interruption:
             _interrupted(interruption)
         except BrokenPipeError:
             _end_of_pipe()
+
+
+@contextmanager
+def _visible_mistakes() -> Iterator[None]:
+    """Typer prints a wrong argument as it was given; it may be the name of a file, chosen by somebody else."""
+    try:
+        yield
+    except Exception as error:
+        mistake: Any = error
+        if isinstance(getattr(error, "message", None), str) and hasattr(error, "format_message"):
+            mistake.message = visible(mistake.message)
+        raise
 
 
 app = typer.Typer(
@@ -117,16 +135,16 @@ def _options(
 
 def main() -> None:
     """Run the command line; a user's mistake gives one line on standard error and exit status 2."""
-    with without_current_folder(), ending.watching_signals():
+    with standard_streams(), without_current_folder(), ending.watching_signals():
         try:
-            _main()
+            _run()
         except SystemExit as end:
             if end.code == 130:  # Typer's, before a verb has begun
                 sys.exit(ending.status())
             raise
 
 
-def _main() -> None:
+def _run() -> None:
     from loglinear.errors import LoglinearError, ModelKindError
 
     try:
@@ -153,20 +171,14 @@ def _interrupted(interruption: KeyboardInterrupt) -> NoReturn:
 
 def _end_of_pipe() -> NoReturn:
     """Exit quietly, because the reader of a pipe has, with the status of a program that SIGPIPE ends."""
-    _forget_output(sys.stderr)
-    _forget_output()
+    forget(sys.stdout)
     sys.exit(128 + 13)
 
 
 def _fail(message: str, status: int) -> NoReturn:
-    sys.stderr.write(f"loglinear: {message}\n")
+    sys.stderr.write(visible(f"loglinear: {message}\n"))
     try:
         sys.stdout.flush()
     except OSError:
-        _forget_output()
+        forget(sys.stdout)
     sys.exit(status)
-
-
-def _forget_output(stream: TextIO | None = None) -> None:
-    """Redirect a stream, standard output by default, to /dev/null, so that Python's flush at exit cannot fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import check_place, console, show_table, working, write_text
+from loglinear.cli.common import Screen, console, show_table, working, write_text
 from loglinear.cli.options import OUT
 from loglinear.ending import temporary_folder
 from loglinear.errors import OptionError
-from loglinear.options import option, options
+from loglinear.options import READ, READ_TEMPLATE, RESULTS, WRITTEN_FILE, option, options
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from loglinear.experiments.bench.job import Job
     from loglinear.experiments.bench.plan import Benchmark, Settings
     from loglinear.experiments.corpora import Corpus
@@ -29,9 +27,13 @@ WHAT, HOW = "What is measured", "How"
 class BenchOptions:
     """What is measured, how, and where the figures go."""
 
-    test: Path | None = option("file to test on, with TRAIN", default=None, panel=WHAT, metavar="FILE")
+    test: Path | None = option("file to test on, with TRAIN", default=None, panel=WHAT, metavar="FILE", file=READ)
     template: str | None = option(
-        "template file or named set; each task has its own", default=None, panel=WHAT, metavar="FILE|NAME"
+        "template file or named set; each task has its own",
+        default=None,
+        panel=WHAT,
+        metavar="FILE|NAME",
+        file=READ_TEMPLATE,
     )
     tasks: list[str] | None = option(
         "corpus: conll2000, pos (both from LOGLINEAR_DATA), bundled or generated:TOKENS (by default conll2000 if it is "
@@ -73,9 +75,15 @@ class BenchOptions:
     peer_most: str = option("most tokens of --sizes that python-crfsuite is measured on", default="1e6", panel=HOW)
     peer: bool = option("measure python-crfsuite too", default=True, panel=HOW)
     json: Path | None = option(
-        "write each measurement here as soon as it is made", default=None, panel=OUT, metavar="FILE"
+        "write each measurement here as soon as it is made",
+        default=None,
+        panel=OUT,
+        metavar="FILE",
+        file=RESULTS,
     )
-    markdown: Path | None = option("write the tables here too", default=None, panel=OUT, metavar="FILE")
+    markdown: Path | None = option(
+        "write the tables here too", default=None, panel=OUT, metavar="FILE", file=WRITTEN_FILE
+    )
     resume: bool = option("continue from what the JSON file holds", default=False, panel=OUT)
 
     def settings(self) -> Settings:
@@ -108,7 +116,7 @@ class BenchOptions:
 def bench_command(
     run: BenchOptions,
     train: Annotated[
-        str | None, typer.Argument(metavar="TRAIN", help="Your own column file, label in the last column.")
+        str | None, typer.Argument(metavar="TRAIN", help="Your own column file, label in the last column."), READ
     ] = None,
 ) -> None:
     """Measure training and tagging, and compare with python-crfsuite: same file, same features, same objective.
@@ -130,8 +138,6 @@ def bench_command(
         raise OptionError("--quick and --full ask for opposite things; give one")
     if run.resume and run.json is None:
         raise OptionError("--resume continues from the measurements of --json FILE; name it")
-    for path in (run.json, run.markdown):
-        check_place(path)
     settings = run.settings()
     screen = console(tables=True)
     tasks = run.tasks or (_all_tasks(screen) if run.full and train is None else [])
@@ -172,7 +178,7 @@ def _corpora(
     return [own(Path(train), test, folder, template)]
 
 
-def _all_tasks(screen: Console) -> list[str]:
+def _all_tasks(screen: Screen) -> list[str]:
     """The corpora of --full: real ones if they are available."""
     from loglinear.experiments.corpora import has_conll2000
 
@@ -191,7 +197,7 @@ def _check_peer(settings: Settings, corpora: list[Corpus]) -> None:
             raise OptionError(f"python-crfsuite cannot be measured on {corpus.name}: {reason}; try --no-peer")
 
 
-def _watch(benchmark: Benchmark, screen: Console) -> None:
+def _watch(benchmark: Benchmark, screen: Screen) -> None:
     """Run it, with a line for each measurement: live in a terminal, plain elsewhere."""
     what, began = "", 0.0
 
@@ -206,7 +212,7 @@ def _watch(benchmark: Benchmark, screen: Console) -> None:
         benchmark.run(before, lambda text: say(f"{what}  {text}  {time.perf_counter() - began:.0f} s"))
 
 
-def _report(benchmark: Benchmark, screen: Console, markdown_file: Path | None, peer_missing: bool) -> None:
+def _report(benchmark: Benchmark, screen: Screen, markdown_file: Path | None, peer_missing: bool) -> None:
     """Show the tables, and write them."""
     import shlex
     import sys

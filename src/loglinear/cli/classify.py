@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loglinear.cli.common import (
-    check_charts,
     check_training,
     console,
     fit,
     read_template,
     save,
+    say,
     show_differences,
     show_lines,
     showing_warnings,
@@ -45,7 +45,7 @@ from loglinear.cli.options import (
 )
 from loglinear.errors import DataError, ModelKindError, OptionError
 from loglinear.estimators.options import NAIVE_BAYES, ClassifierOptions, TaggerOptions
-from loglinear.options import spec_name
+from loglinear.options import READ, WRITTEN_CHART, spec_name
 from loglinear.wording import how_many
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ app = verbs(
 
 @add(app, "train")
 def train_command(
-    train: Annotated[str, typer.Argument(metavar="TABLE", help="CSV, TSV or JSON Lines (also .gz, or -).")],
+    train: Annotated[str, typer.Argument(metavar="TABLE", help="CSV, TSV or JSON Lines (also .gz, or -)."), READ],
     output: ModelOutput,
     model: ClassifierOptions,
     run: Annotated[FitOptions, Flags(help={"dev": "table to stop early by"})],
@@ -129,7 +129,7 @@ def train_command(
 @add(app, "train-sequences")
 def train_sequences_command(
     train: Annotated[
-        str, typer.Argument(metavar="FILE", help="Column file, JSON Lines or text of sequences (also .gz, or -).")
+        str, typer.Argument(metavar="FILE", help="Column file, JSON Lines or text of sequences (also .gz, or -)."), READ
     ],
     output: ModelOutput,
     model: Annotated[TaggerOptions, Flags(only=OF_SEQUENCES, defaults={"criterion": "hmm"})],
@@ -205,7 +205,7 @@ def _sequences(path: str, files: CorpusOptions, labelled: bool = False) -> Colum
 @add(app, "run")
 def run_command(
     model: ModelFile,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="CSV, TSV or JSON Lines (also .gz, or -).")] = "-",
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="CSV, TSV or JSON Lines (also .gz, or -)."), READ] = "-",
     output: Output = "-",
     column: Annotated[
         str, typer.Option(help="Name of the column of predicted labels; their probabilities go to NAME_probability.")
@@ -253,7 +253,7 @@ def run_command(
 @add(app, "eval")
 def eval_command(
     model: ModelFile,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="Table with labels (also .gz, or -).")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Table with labels (also .gz, or -)."), READ],
     other: AgainstOptions,
     given: Given,
     label: Annotated[str | None, flag(TableOptions, "label")] = None,
@@ -261,10 +261,13 @@ def eval_command(
         str, typer.Option(help="Column of the predicted labels in the table of --against.", rich_help_panel=AGAINST)
     ] = "predicted",
     json: PrintJson = False,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the confusion matrix.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw the confusion matrix."), WRITTEN_CHART
+    ] = None,
     plot_regions: Annotated[
         Path | None,
         typer.Option(metavar="FILE.svg", help="Draw regions by predicted, rows by true label, in two columns."),
+        WRITTEN_CHART,
     ] = None,
     plot_columns: Annotated[
         str | None, typer.Option(metavar="A,B", help="The two columns of numbers of --plot-regions.")
@@ -291,7 +294,6 @@ def eval_command(
     from loglinear.experiments.charts import table_chart
     from loglinear.experiments.regions import Regions, chosen_columns
 
-    check_charts(plot, plot_regions)
     other.reject_alone(given, "--column")
     if plot_columns is not None and plot_regions is None:
         raise OptionError(f"--plot-columns {plot_columns}: for which chart? give --plot-regions FILE.svg with it")
@@ -334,13 +336,13 @@ def eval_command(
         return
     if json:
         facts = _facts(report) | {"macro_f1": macro, "log_loss": log_loss, "seconds": seconds}
-        typer.echo(json_module.dumps(facts, ensure_ascii=False, indent=2))
+        say(json_module.dumps(facts, ensure_ascii=False, indent=2))
         return
     what = "sequences" if _is_of_sequences(classifier) else "rows"
-    typer.echo(report.text().replace(" tokens;", f" {what};", 1), nl=False)
-    typer.echo(f"macro F1: {macro:6.2f}" + ("" if log_loss is None else f"; log loss: {log_loss:.4f}"))
+    say(report.text().replace(" tokens;", f" {what};", 1), nl=False)
+    say(f"macro F1: {macro:6.2f}" + ("" if log_loss is None else f"; log loss: {log_loss:.4f}"))
     if unknown:
-        typer.echo(f"no log loss: the model does not know the label {unknown[0]!r}")
+        say(f"no log loss: the model does not know the label {unknown[0]!r}")
 
 
 def _support(classifier: Classifier) -> str:

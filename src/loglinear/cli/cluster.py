@@ -24,12 +24,10 @@ from loglinear.estimators.options import (
     check_mixture,
     hmm_components,
 )
-from loglinear.options import option, options, spec_name
+from loglinear.options import READ, WRITTEN, WRITTEN_CHART, File, option, options, spec_name
 from loglinear.wording import how_many
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from loglinear.data.columns.corpus import Columns
     from loglinear.data.tables import TableFile
     from loglinear.estimators.mixture import Mixture
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
 
 MODEL, CHARTS = "The mixture", "Charts"
 HELD_OUT_SHARE = 0.2
+OUTPUT = File(written=True, piped=True, beside=(".checkpoint",))  # a model, or a table of rows
 
 
 @options
@@ -70,26 +69,45 @@ class ClusterOptions:
         "write what was chosen from as a table: .csv, .tsv or .jsonl, - for standard output",
         default=None,
         metavar="FILE",
+        file=WRITTEN,
     )
     output: Path | None = option(
         "model file to write; with --predict, the table of rows (- by default)",
         default=None,
         metavar="FILE",
         flags=("-o", "--output"),
+        file=OUTPUT,
     )
     predict: Path | None = option(
-        "apply this model to the table, instead of training one", default=None, metavar="MODEL"
+        "apply this model to the table, instead of training one",
+        default=None,
+        metavar="MODEL",
+        file=READ,
     )
-    rows: str | None = option("write each training row's component and probability here", default=None, metavar="FILE")
+    rows: str | None = option(
+        "write each training row's component and probability here", default=None, metavar="FILE", file=WRITTEN
+    )
     plot: Path | None = option(
-        "draw rows and Gaussians, in two columns or principal axes", default=None, panel=CHARTS, metavar="FILE.svg"
+        "draw rows and Gaussians, in two columns or principal axes",
+        default=None,
+        panel=CHARTS,
+        metavar="FILE.svg",
+        file=WRITTEN_CHART,
     )
     plot_columns: str | None = option("the two columns of --plot", default=None, panel=CHARTS, metavar="A,B")
     plot_rounds: Path | None = option(
-        "draw the log-likelihood by round of EM", default=None, panel=CHARTS, metavar="FILE.svg"
+        "draw the log-likelihood by round of EM",
+        default=None,
+        panel=CHARTS,
+        metavar="FILE.svg",
+        file=WRITTEN_CHART,
     )
     plot_curve: Path | None = option(
-        "draw what the number of components was chosen by", default=None, panel=CHARTS, metavar="FILE.svg"
+        "draw what the number of components was chosen by",
+        default=None,
+        panel=CHARTS,
+        metavar="FILE.svg",
+        file=WRITTEN_CHART,
     )
     top: int = option("how many columns or words to show of each component", default=5, least=1)
 
@@ -101,6 +119,7 @@ def cluster_command(
             metavar="DATA",
             help="Table: .csv, .tsv or .jsonl (also .gz, or - for standard input); for hmm, a file of sequences.",
         ),
+        READ,
     ],
     asked: ClusterOptions,
     model: Annotated[MixtureOptions, Flags(panel=MODEL, without=("n_components",), defaults={"components": None})],
@@ -164,10 +183,8 @@ def cluster_command(
         check_mixture(_mixture_of(model, model.components, numbers[0], seen))
     if asked.plot_columns is not None and asked.plot is None:
         raise OptionError(f"--plot-columns {asked.plot_columns}: for which chart? give --plot FILE.svg with it")
-    if asked.curve == asked.rows == "-":
-        raise OptionError("--curve - and --rows -: standard output has room for one table; write the other to a file")
-    common.check_place(None if asked.curve in (None, "-") else Path(asked.curve))
-    common.check_charts(asked.plot, asked.plot_rounds, asked.plot_curve)
+    if str(asked.output) == "-":
+        raise OptionError("-o -: models are written to files, not to standard output; name one, as in -o FILE")
     with common.working(out, f"reading {data}"), common.showing_warnings(out):
         found = seen.read(data)
         dev = None if run.dev is None else seen.read_dev(run.dev)
@@ -181,7 +198,7 @@ def cluster_command(
 
 
 def _predict(
-    data: str, model: Path, asked: ClusterOptions, table: TableOptions, files: CorpusOptions, out: Console
+    data: str, model: Path, asked: ClusterOptions, table: TableOptions, files: CorpusOptions, out: common.Screen
 ) -> None:
     """Write the component of each row, as a trained model sees it."""
     from loglinear.estimators.mixture import Mixture
@@ -194,9 +211,7 @@ def _predict(
         seen = ClusterTable(table, {})
     else:
         seen = ClusterMatrix(table, mixture.components, seen=ClusterRows.of_model(mixture, model))
-    if asked.plot is not None:
-        common.check_charts(asked.plot)
-        _places(asked, seen, mixture.components)
+    _places(asked, seen, mixture.components)
     with common.working(out, f"reading {data}"):
         x = seen.applied_to(data, mixture.components)
     _write_rows(mixture, x, None, str(asked.output or "-"))
@@ -280,7 +295,7 @@ class Clustering:
     weights: Any
     asked: ClusterOptions
     run: FitOptions
-    out: Console
+    out: common.Screen
 
     def check(self, numbers: Sequence[int]) -> None:
         """Refuse what training would refuse, before the first of several trainings."""
@@ -338,7 +353,7 @@ class Clustering:
             total += seconds
             if curve.best is curve.judged[-1]:
                 best = mixture
-            self.out.print(curve.judged[-1].said(curve.way), markup=False)
+            self.out.print(curve.judged[-1].said(curve.way))
         self.show(curve)
         if held is not None:
             best, seconds = self.fitted(curve.best.components)
@@ -355,10 +370,12 @@ class Clustering:
             _write_table(curve.columns(), self.asked.curve, digits=12)  # log-likelihoods are large, and alike
         if self.asked.plot_curve is not None:
             common.write_text(self.asked.plot_curve, curve.chart())
-            self.out.print(f"chart      {self.asked.plot_curve}", markup=False)
+            self.out.print(f"chart      {self.asked.plot_curve}")
 
 
-def _finish(mixture: Mixture, seconds: float, found: Found, seen: Source, asked: ClusterOptions, out: Console) -> None:
+def _finish(
+    mixture: Mixture, seconds: float, found: Found, seen: Source, asked: ClusterOptions, out: common.Screen
+) -> None:
     """Write a trained mixture and show its components."""
     from loglinear.cli.inspect import component_table
 
@@ -419,7 +436,7 @@ def _places(asked: ClusterOptions, seen: Source, kind: str) -> tuple[int, int] |
     return seen.names.index(parts[0]), seen.names.index(parts[1])
 
 
-def _draw(mixture: Mixture, x: Any, seen: Source, asked: ClusterOptions, out: Console) -> None:
+def _draw(mixture: Mixture, x: Any, seen: Source, asked: ClusterOptions, out: common.Screen) -> None:
     from loglinear.cli.inspect import component_labels
     from loglinear.experiments.charts import climb_chart, component_chart
 
@@ -430,7 +447,7 @@ def _draw(mixture: Mixture, x: Any, seen: Source, asked: ClusterOptions, out: Co
         if asked.plot_rounds is not None:
             common.write_text(asked.plot_rounds, climb_chart(mixture))
     for path in filter(None, (asked.plot, asked.plot_rounds)):
-        out.print(f"chart      {path}", markup=False)
+        out.print(f"chart      {path}")
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from loglinear.cli import common
 from loglinear.cli.options import CorpusOptions, FitOptions, Flags, Given, ModelOutput, Quiet
 from loglinear.errors import OptionError
 from loglinear.estimators.options import DEV, CombinationOptions
-from loglinear.options import spec_name
+from loglinear.options import READ, spec_name
 from loglinear.wording import how_many
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ TUNING = ("criterion", "cost", "l2", "max_iter", "tolerance", "seed")
 
 
 def combine_command(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model files of two or more taggers.")],
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model files of two or more taggers."), READ],
     output: ModelOutput,
     asked: CombinationOptions,
     files: Annotated[CorpusOptions, Flags(without=("weights",))],
@@ -40,6 +40,7 @@ def combine_command(
             help="Annotated file that no model was trained on, to tune the weights on.",
             rich_help_panel=DEV,
         ),
+        READ,
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -56,7 +57,6 @@ def combine_command(
     from loglinear.estimators.tagger.combined import Combination
 
     out = common.console(quiet, tables=True)
-    common.check_outputs(None, {"-o": output}, [*models, dev])
     if asked.weights is not None and (dev is not None or (idle := _flags_among(given))):
         what = "--dev" if dev is not None else idle[0]
         raise OptionError(f"--weights says what {what} would find; leave out one of them")

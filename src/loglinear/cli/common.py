@@ -1,12 +1,11 @@
-"""Shared by several verbs: the console, templates, checks of outputs, and training from data to model file."""
+"""Shared by several verbs: the console, templates, texts to write, and training from data to model file."""
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -20,8 +19,11 @@ from loglinear.cli.options import CorpusOptions, FitOptions
 from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators.options import TaggerOptions
 from loglinear.kernels import compile_quietly
+from loglinear.streams import visible
 
 if TYPE_CHECKING:
+    from rich.status import Status
+
     from loglinear.data import Attributes, Columns
     from loglinear.errors import ModelKindError
     from loglinear.estimators.tagger.estimator import Tagger
@@ -37,30 +39,50 @@ PLAIN_WIDTH = 160  # of tables that are not shown in a terminal
 
 
 class Screen(Console):
-    """A console that leaves it to the command line to exit when the reader of a pipe has gone."""
+    """A console for texts of others: they are shown as they are, but for characters that would steer the terminal.
+
+    Brackets and colons are no markup. Text objects are taken as they are: make them of :func:`visible` texts.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **settings)
+
+    def render_str(self, text: str, **settings: Any) -> Text:
+        """Rich calls this for every string, in tables too."""
+        return super().render_str(visible(text), **settings)
 
     def on_broken_pipe(self) -> None:
+        """Leave it to the command line to exit when the reader of a pipe has gone."""
         raise  # rich calls this while it handles the BrokenPipeError
 
+    def spinner(self, text: str) -> Status:
+        """A spinner that says what is done, in characters that the terminal has."""
+        return self.status(Text(visible(text)), spinner="line" if self.options.ascii_only else "dots")
 
-def console(quiet: bool = False, tables: bool = False) -> Console:
+
+def say(text: str, nl: bool = True) -> None:
+    """Print to standard output; in a terminal, characters that would steer it are shown."""
+    typer.echo(visible(text) if sys.stdout.isatty() else text, nl=nl)
+
+
+def console(quiet: bool = False, tables: bool = False) -> Screen:
     """The console for messages: standard error, so that standard output carries data only.
 
     With ``tables`` it is wide enough for them where there is no terminal to say how wide it is.
     """
     compile_quietly(quiet)
-    out = Screen(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty(), quiet=quiet)
+    out = Screen(stderr=True, soft_wrap=not sys.stderr.isatty(), quiet=quiet)
     if tables and not out.is_terminal:
         out.width = PLAIN_WIDTH
     return out
 
 
 @contextmanager
-def working(out: Console, what: str) -> Iterator[Callable[[str], None]]:
+def working(out: Screen, what: str) -> Iterator[Callable[[str], None]]:
     """Show a spinner with an updatable label during slow work; nothing outside a terminal."""
     if out.is_terminal and not out.quiet:
-        with out.status(what) as status:
-            yield lambda text: status.update(text)
+        with out.spinner(what) as status:
+            yield lambda text: status.update(Text(visible(text)))
     else:
         yield lambda text: None
 
@@ -86,18 +108,18 @@ def other_verb(error: ModelKindError) -> str:
     )
 
 
-def show_table(table: Table, screen: Console) -> None:
+def show_table(table: Table, screen: Screen) -> None:
     """Print a table with its notes."""
     from rich.table import Table as RichTable
 
-    shown = RichTable(title=Text(table.title), title_justify="left", title_style="bold")
+    shown = RichTable(title=table.title, title_justify="left", title_style="bold")
     for number, column in enumerate(table.columns):
-        shown.add_column(Text(column), justify="left" if number == 0 else "right")
+        shown.add_column(column, justify="left" if number == 0 else "right")
     for row in table.rows:
-        shown.add_row(Text(row.name), *(Text(cell) for cell in row.cells))
+        shown.add_row(row.name, *row.cells)
     screen.print(shown)
     for note in table.notes:
-        screen.print(Text(note, style="dim"))
+        screen.print(note, style="dim")
 
 
 def show_differences(tests: PairedReport, names: Sequence[str], reports: Sequence[Any], json: bool) -> None:
@@ -109,7 +131,7 @@ def show_differences(tests: PairedReport, names: Sequence[str], reports: Sequenc
     if json:
         first, second = ({"name": name, **report} for name, report in zip(names, reports, strict=True))
         facts = {"first": first, "second": second, "tests": tests.to_dict()}
-        typer.echo(json_module.dumps(facts, ensure_ascii=False, indent=2))
+        say(json_module.dumps(facts, ensure_ascii=False, indent=2))
         return
     columns = ["", "A", "B", "B - A", "95 % of draws", "bootstrap p", "McNemar p", "t-test p"]
     table = Table("Differences", columns)
@@ -124,11 +146,11 @@ def show_differences(tests: PairedReport, names: Sequence[str], reports: Sequenc
         f"{tests.examples:,} examples, {tests.draws:,} draws of the bootstrap, whose p is one-sided; the others are "
         "two-sided"
     )
-    screen = Screen(highlight=False)
+    screen = Screen()
     if not screen.is_terminal:
         screen.width = PLAIN_WIDTH
     for letter, name in zip("AB", names, strict=True):
-        screen.print(f"{letter} = {name}", markup=False, soft_wrap=True)
+        screen.print(f"{letter} = {name}", soft_wrap=True)
     show_table(table, screen)
 
 
@@ -139,7 +161,7 @@ def _p_value(p: float | None) -> str:
 
 
 @contextmanager
-def showing_warnings(out: Console) -> Iterator[None]:
+def showing_warnings(out: Screen) -> Iterator[None]:
     """Print warnings, a line each, when the block ends."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -148,7 +170,7 @@ def showing_warnings(out: Console) -> Iterator[None]:
         finally:
             for warning in caught:
                 if issubclass(warning.category, UserWarning | RuntimeWarning | FutureWarning):
-                    out.print(f"loglinear: warning: {warning.message}", markup=False)
+                    out.print(f"loglinear: warning: {warning.message}")
 
 
 # -- taggers -----------------------------------------------------------------------------------------------------------
@@ -188,7 +210,7 @@ def choose_template(
     template: str | TemplateSet | None,
     corpus: Columns | Attributes,
     files: CorpusOptions,
-    out: Console,
+    out: Screen,
 ) -> None:
     """Give a tagger its template or, if none is named, one that suits the labels; ready-made attributes need none."""
     from loglinear.data import Attributes
@@ -223,59 +245,7 @@ def suggested_template(corpus: Columns, label_column: int, partial: bool) -> str
     return "pos" if detect_scheme(labels) is None or labels_for_tags else "ner"
 
 
-# -- places to write to ------------------------------------------------------------------------------------------------
-
-
-def check_place(path: Path | None) -> None:
-    """Reject an output that cannot be written, before hours are spent on it."""
-    import tempfile
-
-    if path is None:
-        return
-    if str(path) == "-":
-        raise OptionError("-: models and charts are written to files, not to standard output; name one, as in -o FILE")
-    if path.is_dir():
-        raise OptionError(f"{path} is a folder; name the file to write")
-    if not path.parent.is_dir():
-        raise OptionError(f"{path}: there is no folder {path.parent}; create it first")
-    try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise OptionError(f"{path}: cannot write to {path.parent}: {error.strerror}; choose another folder") from None
-
-
-def check_charts(*paths: Path | None) -> None:
-    """Reject charts that cannot be written, or whose names promise another format than SVG."""
-    for path in paths:
-        if path is not None and str(path) != "-" and path.suffix.lower() != ".svg":
-            raise OptionError(f"{path}: charts are written as SVG; name a file that ends in .svg")
-        check_place(path)
-
-
-def check_outputs(results: Path | None, outputs: Mapping[str, Path | None], inputs: Iterable[object]) -> None:
-    """Reject outputs that cannot be written, or would overwrite each other or an input, before time is spent.
-
-    Parameters
-    ----------
-    results : Path, optional
-        The file of ``--json``; it is read again when the command is resumed.
-    outputs : mapping from option to Path
-    inputs
-        Files that are read; anything else is ignored.
-    """
-    if str(results) == "-":
-        raise OptionError("--json keeps what is finished, to continue from it, in a file; name one")
-    existing = (str(name) for name in inputs if name is not None and os.path.exists(str(name)))
-    taken = {os.path.realpath(path): f"the input {path}" for path in existing}
-    for flag, path in {"--json": results, **outputs}.items():
-        if path is None:
-            continue
-        if str(path) != "-":
-            check_place(path)
-        other = taken.setdefault("-" if str(path) == "-" else os.path.realpath(path), flag)
-        if other != flag:
-            raise OptionError(f"{flag} {path} would overwrite {other}; name another file")
+# -- texts to write ---------------------------------------------------------------------------------------------------
 
 
 def write_text(path: Path | str | None, text: str) -> None:
@@ -322,8 +292,7 @@ def checkpoint_of(output: Path | None) -> Path | None:
 
 
 def check_training(output: Path | None, run: FitOptions) -> None:
-    """Reject a training whose model cannot be written, or that would overwrite an unfinished one."""
-    check_place(output)
+    """Reject a training that would overwrite an unfinished one."""
     checkpoint = checkpoint_of(output)
     if checkpoint is None and run.resume:
         raise OptionError("--resume continues from MODEL.checkpoint; name the model with -o")
@@ -337,7 +306,7 @@ def fit(
     estimator: Any,
     X: Any,
     run: FitOptions,
-    out: Console,
+    out: Screen,
     *,
     output: Path | None,
     metric: str = "score",
@@ -362,7 +331,7 @@ def fit(
         with showing_warnings(out), TrainingDisplay(out, metric) as display:
             estimator.fit(X, observe=lambda step: display.observe(progress(step)), **_supported(estimator, keywords))
     except TrainingInterrupted as interruption:
-        typer.echo(f"loglinear: {interruption}", err=True)
+        typer.echo(visible(f"loglinear: {interruption}"), err=True)
         raise typer.Exit(ending.status()) from None
     return time.perf_counter() - began
 
@@ -400,7 +369,7 @@ def save(estimator: Any, output: Path) -> None:
 
 def summarise(
     estimator: Any,
-    out: Console,
+    out: Screen,
     output: Path | None,
     *,
     data: str,
@@ -443,11 +412,11 @@ def written(output: Path, following: str) -> dict[str, str]:
     }
 
 
-def show_lines(lines: Mapping[str, str], out: Console) -> None:
+def show_lines(lines: Mapping[str, str], out: Screen) -> None:
     """Print what there is to say, a line each, under its name."""
     for what, text in lines.items():
         if text:
-            out.print(f"{what:<10} {text}", markup=False)
+            out.print(f"{what:<10} {text}")
 
 
 # -- the progress of a training: a live line in a terminal, a plain one every few seconds elsewhere -------------------
@@ -459,9 +428,9 @@ PLAIN_SECONDS = 5.0
 class _Display:
     """A spinner in a terminal, while it is open."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Screen) -> None:
         self._console = console
-        self._status = console.status("training ...") if console.is_terminal and not console.quiet else None
+        self._status = console.spinner("training ...") if console.is_terminal and not console.quiet else None
 
     def __enter__(self) -> Self:
         if self._status is not None:
@@ -485,7 +454,7 @@ PHASES = {
 class TrainingDisplay(_Display):
     """Shows each iteration's objective, dev score and time."""
 
-    def __init__(self, console: Console, metric: str | None) -> None:
+    def __init__(self, console: Screen, metric: str | None) -> None:
         super().__init__(console)
         self._metric = metric
         self._last_line = time.perf_counter()
@@ -505,7 +474,7 @@ class TrainingDisplay(_Display):
             text += f"  dev {self._metric} {score_text(progress.dev_score)} (best {best})"
         text += f"  {progress.seconds:.1f} s"
         if self._status is not None:
-            self._status.update(text)
+            self._status.update(Text(visible(text)))
         elif time.perf_counter() - self._last_line >= PLAIN_SECONDS:
             self._console.print(text)
             self._last_line = time.perf_counter()
@@ -527,7 +496,7 @@ class TuningDisplay(_Display):
         best = "" if progress.best_score is None else f"  (best {progress.best_score:.2f}: {progress.best_name})"
         if progress.score is not None:
             line = f"{text}  {progress.score:.2f}{best}  {progress.seconds:.1f} s"
-            self._console.print(line, markup=False, highlight=False)
+            self._console.print(line)
         elif self._status is not None:
             at = "" if progress.iteration is None else f"  iteration {progress.iteration}"
-            self._status.update(Text(f"{text}{at}{best}  {progress.seconds:.1f} s"))
+            self._status.update(Text(visible(f"{text}{at}{best}  {progress.seconds:.1f} s")))

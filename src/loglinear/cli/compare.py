@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
 import sys
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loglinear.cli import common
-from loglinear.cli.options import FIXED, OUT, CorpusOptions, ExperimentOptions, Flags
+from loglinear.cli.options import FIXED, GRID, OUT, CorpusOptions, ExperimentOptions, Flags
 from loglinear.errors import OptionError
 from loglinear.estimators.options import RUN, TaggerOptions
-from loglinear.options import option, options
+from loglinear.options import READ, WRITTEN, option, options
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
@@ -32,20 +31,26 @@ COMPARED = (
 class ComparisonOptions(ExperimentOptions):
     """What is compared, on what, and where the results go."""
 
-    dev: str | None = option("annotated file to tune on", default=None, metavar="FILE")
-    test: str | None = option("annotated file to compare on", default=None, metavar="FILE")
+    dev: str | None = option("annotated file to tune on", default=None, metavar="FILE", file=READ)
+    test: str | None = option("annotated file to compare on", default=None, metavar="FILE", file=READ)
     criteria: str = option(
         "which criteria: all, or names separated by commas (by semicolons if their options contain commas)",
         default="all",
     )
     grid: list[str] | None = option(
-        "values to tune over instead of the default ones; see tune", default=None, metavar="OPTION=VALUES", repeats=True
+        "values to tune over instead of the default ones; see tune",
+        default=None,
+        metavar="OPTION=VALUES",
+        repeats=True,
+        file=GRID,
     )
     quick: bool = option("small grids, at most 60 iterations", default=False)
     sizes: str = option("shares of the training sentences, for learning curves: 0.1,0.3,1", default="", panel=RUN)
     draws: int = option("samples of the paired bootstrap", default=10_000, least=1, panel=RUN)
-    markdown: Path | None = option("write the tables here", default=None, panel=OUT, metavar="FILE")
-    html: Path | None = option("write a page with tables and plots here", default=None, panel=OUT, metavar="FILE")
+    markdown: Path | None = option("write the tables here", default=None, panel=OUT, metavar="FILE", file=WRITTEN)
+    html: Path | None = option(
+        "write a page with tables and plots here", default=None, panel=OUT, metavar="FILE", file=WRITTEN
+    )
 
 
 def compare_command(
@@ -53,7 +58,9 @@ def compare_command(
     run: ComparisonOptions,
     files: Annotated[CorpusOptions, Flags(without=("weights",))],
     train: Annotated[
-        str | None, typer.Argument(metavar="TRAIN", help="Annotated file; with --quick the bundled corpus if left out.")
+        str | None,
+        typer.Argument(metavar="TRAIN", help="Annotated file; with --quick the bundled corpus if left out."),
+        READ,
     ] = None,
 ) -> None:
     """Tune each criterion on dev data, compare them on test data, and test which differences are significant.
@@ -77,8 +84,6 @@ def compare_command(
         raise OptionError("give TRAIN, --dev and --test; --quick alone compares on the bundled corpus")
     named(run.criteria)
     grid = read_grid(run.grid or [])
-    inputs = [*sources, model.template, model.constraints, *(model.gazetteers or []), *itertools.chain(*grid.values())]
-    common.check_outputs(run.json, {"--markdown": run.markdown, "--html": run.html}, inputs)
     shares = common.numbers("sizes", run.sizes or (QUICK_SIZES if bundled else ""))
     tagger = common.tagger_of(model)
     with common.working(out, f"reading {train or 'the bundled corpus'}"):
@@ -99,7 +104,7 @@ def compare_command(
     for table in (score_table(result), training_table(result)):
         common.show_table(table, out)
     for path in filter(None, (run.markdown, run.html, run.json)):
-        out.print(f"written: {path}", markup=False)
+        out.print(f"written: {path}")
 
 
 def _write(result: ComparisonResult, markdown: Path | None, html: Path | None) -> None:

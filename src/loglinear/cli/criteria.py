@@ -5,9 +5,7 @@ from __future__ import annotations
 import json as json_module
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from loglinear.cli.common import Screen
+from loglinear.cli.common import Screen, say
 from loglinear.cli.options import PrintJson
 
 if TYPE_CHECKING:
@@ -77,9 +75,9 @@ def criteria_command(json: PrintJson = False) -> None:
         },
     }
     if json:
-        typer.echo(json_module.dumps(facts, indent=1))
+        say(json_module.dumps(facts, indent=1))
         return
-    console = Screen(highlight=False)
+    console = Screen()
     for table in _tables(facts):
         console.print(table)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from loglinear.cli.common import console, show_table, working
+from loglinear.cli.common import console, say, show_table, working
 from loglinear.cli.options import add, verbs
 
 app = verbs("Fetch public corpora and see which are here.")
@@ -31,11 +31,11 @@ def get_command(
         public_corpus(name)
     out = console()
     if warning := cache_warning():
-        out.print(f"loglinear: {warning}", markup=False)
+        out.print(f"loglinear: {warning}")
     for name in names:
         with working(out, f"fetching {name} ..."):
             folder = get(name, again)
-        typer.echo(str(folder))
+        say(str(folder))
 
 
 @add(app, "list")

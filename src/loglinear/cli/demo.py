@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import console
+from loglinear.cli.common import Screen, console, say
 from loglinear.errors import OptionError
+from loglinear.options import WRITTEN_FOLDER
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from loglinear.data import Columns
 
 
@@ -22,7 +21,9 @@ TASKS = {"chunk": "chunking", "ner": "ner", "pos": "pos"}
 
 def demo_command(
     task: Annotated[str, typer.Option(help="chunk, ner or pos.")] = "chunk",
-    folder: Annotated[Path, typer.Option(help="Where to leave the column files and the model.")] = Path("demo"),
+    folder: Annotated[Path, typer.Option(help="Where to leave the column files and the model."), WRITTEN_FOLDER] = Path(
+        "demo"
+    ),
 ) -> None:
     """Train on the bundled corpus; print scores, tagged sentences and what to try next.
 
@@ -62,11 +63,13 @@ def demo_command(
     gold = test.columns[-1]
     score = accuracy_report if task == "pos" else chunk_scores
     report = score((gold.ids, gold.values, test.offsets), (labels, tagger.classes_, test.offsets))
-    out.print("\n[bold]On the test sentences[/bold]" + ("" if task == "pos" else " (what conlleval prints)"))
-    typer.echo(report.text(), nl=False)
-    out.print("\n[bold]Three of them, with confidence[/bold] (a wrong label in red, with the right one)")
+    out.print(
+        "\n[bold]On the test sentences[/bold]" + ("" if task == "pos" else " (what conlleval prints)"), markup=True
+    )
+    say(report.text(), nl=False)
+    out.print("\n[bold]Three of them, with confidence[/bold] (a wrong label in red, with the right one)", markup=True)
     _show_sentences(out, test, [tagger.classes_[y] for y in labels.tolist()], confidence.tolist())
-    out.print(f"Done in {time.perf_counter() - began:.1f} s. [bold]Try next:[/bold]")
+    out.print(f"Done in {time.perf_counter() - began:.1f} s. [bold]Try next:[/bold]", markup=True)
     for line in (
         f"loglinear inspect {model}",
         f"loglinear tag {model} {paths['test']} --marginals",
@@ -74,10 +77,10 @@ def demo_command(
         "loglinear train YOUR-FILE -o MODEL --dev-split 0.1",
         "loglinear --help",
     ):
-        out.print(f"  {line}", markup=False)
+        out.print(f"  {line}")
 
 
-def _show_sentences(out: Console, corpus: Columns, predicted: list[str], confidence: list[float]) -> None:
+def _show_sentences(out: Screen, corpus: Columns, predicted: list[str], confidence: list[float]) -> None:
     """Print the first sentences, a word a row: the label, the gold one if it differs, and the probability."""
     from rich.table import Table
     from rich.text import Text
@@ -87,7 +90,7 @@ def _show_sentences(out: Console, corpus: Columns, predicted: list[str], confide
         table = Table(show_header=False, box=None, padding=(0, 1))
         for t in range(int(corpus.offsets[i]), int(corpus.offsets[i + 1])):
             right = predicted[t] == gold[t]
-            label = Text(predicted[t]) if right else Text(f"{predicted[t]} (gold {gold[t]})", style="red")
-            table.add_row(Text(words[t]), label, f"{100 * confidence[t]:5.1f} %")
+            label = predicted[t] if right else Text(f"{predicted[t]} (gold {gold[t]})", style="red")
+            table.add_row(words[t], label, f"{100 * confidence[t]:5.1f} %")
         out.print(table)
         out.print()

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import show_differences
+from loglinear.cli.common import say, show_differences
 from loglinear.cli.options import AgainstOptions, Given, Reading, Threads
 from loglinear.errors import DataError, OptionError
-from loglinear.options import option, options
+from loglinear.options import READ, option, options
 
 if TYPE_CHECKING:
     from loglinear.cli.options import CorpusOptions
@@ -25,8 +25,8 @@ BOTH_KEYS = ("labels", "predicted")  # of JSON Lines records, in the order of co
 class EvalOptions:
     """What the gold labels are compared with, and by which scores."""
 
-    model: Path | None = option("label the file with this model and compare", default=None)
-    pred: str | None = option("file whose last column holds the predicted labels", default=None)
+    model: Path | None = option("label the file with this model and compare", default=None, file=READ)
+    pred: str | None = option("file whose last column holds the predicted labels", default=None, file=READ)
     json: bool = option("print JSON", default=False)
     metric: str = option(
         "what conlleval prints, or a score for each label", default="auto", choices=("auto", "chunks", "labels")
@@ -38,7 +38,9 @@ class EvalOptions:
 
 
 def eval_command(
-    gold: Annotated[str, typer.Argument(metavar="GOLD", help="Annotated file (also .gz, or - for standard input).")],
+    gold: Annotated[
+        str, typer.Argument(metavar="GOLD", help="Annotated file (also .gz, or - for standard input)."), READ
+    ],
     files: Reading,
     asked: EvalOptions,
     other: AgainstOptions,
@@ -95,9 +97,9 @@ def eval_command(
         reports = [report.to_dict(), score(labellings[0], labellings[2]).to_dict()]
         show_differences(tests, [str(asked.model or asked.pred or gold), other.against], reports, asked.json)
     elif asked.json:
-        typer.echo(json_module.dumps(report.to_dict(), ensure_ascii=False, indent=2))
+        say(json_module.dumps(report.to_dict(), ensure_ascii=False, indent=2))
     else:
-        typer.echo(report.text(), nl=False)
+        say(report.text(), nl=False)
 
 
 def _label_column(corpus: Columns | Attributes, number: int) -> Column:

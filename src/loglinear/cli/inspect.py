@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loglinear.cli.common import Screen
+from loglinear.cli.common import Screen, say
 from loglinear.cli.options import ModelFile as ModelArgument
 from loglinear.errors import ModelKindError, OptionError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from loglinear.estimators.classifier.model import KernelModel, LinearScores
     from loglinear.estimators.tagger.estimator import Tagger
     from loglinear.experiments.tables import Table
@@ -54,11 +52,11 @@ def inspect_command(
             raise OptionError(f"--label {name!r} is not one of the model's {view.names_are}: {known}")
     chosen = label or view.names
     if json:
-        typer.echo(json_module.dumps(view.everything(chosen), ensure_ascii=False, indent=1))
+        say(json_module.dumps(view.everything(chosen), ensure_ascii=False, indent=1))
         return
-    out = Screen(highlight=False)
+    out = Screen()
     for line in view.lines:
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(line, soft_wrap=True)
     view.show(out, chosen, top)
 
 
@@ -83,7 +81,7 @@ class View:
     lines: list[str]
     names: list[str]
     everything: Callable[[list[str]], Facts]
-    show: Callable[[Console, list[str], int], None]
+    show: Callable[[Screen, list[str], int], None]
     names_are: str = "labels"
 
 
@@ -99,14 +97,13 @@ class _NotInTheFile:
     log_prob = sample = __call__
 
 
-def _print_table(out: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def _print_table(out: Screen, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table whose cells have several lines."""
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(*columns, show_lines=True)
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*row)
     out.print(table)
 
 
@@ -192,7 +189,7 @@ def _tagger(stored: ModelFile, path: Path) -> View:
             **listed,
         }
 
-    def show(out: Console, names: list[str], top: int) -> None:
+    def show(out: Screen, names: list[str], top: int) -> None:
         counted = model.base is not None and not model.features.n_features
         (_print_probabilities if counted else _print_weights)(out, tagger, model.states_of(names), top)
 
@@ -221,7 +218,7 @@ def _tagger_lines(stored: ModelFile, tagger: Tagger, facts: Facts) -> Iterator[s
     yield _training_line(facts["training"])
 
 
-def _print_weights(out: Console, tagger: Tagger, states: list[str], top: int) -> None:
+def _print_weights(out: Screen, tagger: Tagger, states: list[str], top: int) -> None:
     features: dict[str, list[Weighted]] = {name: [] for name in states}
     following: dict[str, list[Weighted]] = {name: [] for name in states}
     for kind in tagger.model_.kinds:
@@ -236,7 +233,7 @@ def _print_weights(out: Console, tagger: Tagger, states: list[str], top: int) ->
     _print_table(out, ["label", "strongest features", "strongest transitions"], rows)
 
 
-def _print_probabilities(out: Console, tagger: Tagger, states: list[str], top: int) -> None:
+def _print_probabilities(out: Screen, tagger: Tagger, states: list[str], top: int) -> None:
     """For a hidden Markov model: each label's most frequent values, and what follows it."""
     model, base = tagger.model_, tagger.model_.hmm_base
     visits = base.model.inflow
@@ -285,7 +282,7 @@ def _combination(stored: ModelFile, path: Path) -> View:
         _training_line(facts["training"]),
     ]
 
-    def show(out: Console, names: list[str], top: int) -> None:
+    def show(out: Screen, names: list[str], top: int) -> None:
         rows = []
         for each in members:
             template = each["template"] or []
@@ -344,7 +341,7 @@ def _local_tagger(stored: ModelFile, path: Path) -> View:
             ]
         }
 
-    def show(out: Console, names: list[str], top: int) -> None:
+    def show(out: Screen, names: list[str], top: int) -> None:
         chosen = {label: own for label, own in weights.items() if not linear or label in names}
         form = "+8.3f" if linear else "6.0f"
         rows = ([label, _strongest(own, top, form)] for label, own in chosen.items())
@@ -393,7 +390,7 @@ def _input_classifier(stored: ModelFile, path: Path) -> View:
     def everything(chosen: list[str]) -> Facts:
         return facts | {"classes": [each for each in members if each["class"] in chosen]}
 
-    def show(out: Console, chosen: list[str], top: int) -> None:
+    def show(out: Screen, chosen: list[str], top: int) -> None:
         rows = (
             [
                 each["class"], f"{each['prior']:.1%}", ", ".join(each["labels"][:top]), f"{each['probabilities']:,}",
@@ -521,7 +518,7 @@ def _linear(stored: ModelFile, labels: list[str], parts: dict[str, Weights], n_f
         rest = _strongest([pair for pair in features.items() if pair[0] != BIAS], top)
         return f"{features[BIAS]:+8.3f}  {BIAS}\n{rest}".rstrip("\n") if BIAS in features else rest
 
-    def show(out: Console, names: list[str], top: int) -> None:
+    def show(out: Screen, names: list[str], top: int) -> None:
         shown = [name for name in next(iter(parts.values())) if name in (*names, ANY)]
         rows = ([name, *(strongest(weights[name], top) for weights in parts.values())] for name in shown)
         _print_table(out, [what, *(f"strongest {part}" for part in parts)], rows)
@@ -729,7 +726,7 @@ def _phrase_parser(stored: ModelFile, path: Path) -> View:
             }
         }
 
-    def show(out: Console, names: list[str], top: int) -> None:
+    def show(out: Screen, names: list[str], top: int) -> None:
         rows = (
             [name, f"{len(ranked[name]):,}", "\n".join(f"{score:8.4f}  {rule}" for rule, score in ranked[name][:top])]
             for name in names

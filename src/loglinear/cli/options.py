@@ -25,9 +25,20 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
+from loglinear.cli import files as paths
 from loglinear.errors import DataError, OptionError
-from loglinear.estimators.options import DEV, FEATURES, MODEL, RUN
-from loglinear.options import Option, declared, option, options
+from loglinear.estimators.options import DEV, FEATURES, MODEL, RUN, TaggerOptions
+from loglinear.options import (
+    READ,
+    RESULTS,
+    TRAINED_MODEL,
+    WRITTEN,
+    File,
+    Option,
+    declared,
+    option,
+    options,
+)
 
 if TYPE_CHECKING:
     from loglinear.arrays import Float
@@ -39,6 +50,7 @@ AGAINST = "Two systems"
 PANELS = (DEV, FEATURES, MODEL, "", RUN, TABLE, DATA, OUT)  # as --help orders them; "" is any other
 ESTIMATORS = "loglinear.estimators.options"
 WORDS = "loglinear.words"  # key of a context's notes: the words given after switches, by parameter
+GRID = File(settings=TaggerOptions)  # OPTION=VALUES
 FORMATS = "auto, columns, crfsuite, jsonl or text; auto goes by the file's name"
 
 
@@ -120,25 +132,31 @@ def takes(verb: Callable[..., None]) -> Callable[..., None]:
             wants_given = name
         else:
             own[name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+    declared_files = {name: _file_of(parameter.annotation) for name, parameter in own.items()}
+    declared_files |= {name: each.file for name, (each, _) in flags.items()}
+    files = {name: file for name, file in declared_files.items() if file is not None}
     made_of_flags = (_parameter(name, each, more) for name, (each, more) in flags.items())
     parameters = [
         inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
         *sorted([*own.values(), *made_of_flags], key=_place),
     ]
 
+    def shown(name: str) -> str:
+        return _flags(flags[name][0])[-1] if name in flags else f"--{name.replace('_', '-')}"
+
     def command(context: typer.Context, **values: Any) -> None:
         given = {name for name in values if getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"}
         values |= context.meta.get(WORDS, {})
+        paths.check(each for name, file in files.items() for each in paths.named(shown(name), file, values[name]))
         made = {name: holder.make(values, given) for name, holder in holders.items()}
         if wants_given is not None:
-            made[wants_given] = Given(
-                _flags(flags[n][0])[-1] if n in flags else f"--{n.replace('_', '-')}" for n in given
-            )
+            made[wants_given] = Given(map(shown, given))
         verb(**{name: values[name] for name in own}, **made)
 
     command.__doc__, command.__name__, command.__module__ = verb.__doc__, verb.__name__, verb.__module__
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
     command.__annotations__ = {each.name: each.annotation for each in parameters}
+    command.files = files  # type: ignore[attr-defined]  # for tests
     command.words = {  # type: ignore[attr-defined]  # for :func:`add`
         _flags(each)[-1]: (name, each.words) for name, (each, _) in flags.items() if each.words
     }
@@ -220,6 +238,11 @@ def _options_class(annotation: Any) -> tuple[type | None, Flags]:
         annotation, *more = get_args(annotation)
         chosen = next((each for each in more if isinstance(each, Flags)), chosen)
     return (annotation if dataclasses.is_dataclass(annotation) else None), chosen  # type: ignore[return-value]
+
+
+def _file_of(annotation: Any) -> File | None:
+    """What a parameter of a verb's own says about the file that it names."""
+    return next((each for each in get_args(annotation) if isinstance(each, File)), None)
 
 
 def _flags(each: Option) -> tuple[str, ...]:
@@ -313,7 +336,11 @@ class CorpusOptions:
     label_column: int = option("column of the labels, from 0; negative from the last", default=-1, panel=DATA)
     partial: bool = option("labels may be partial: * is any label, A|B is A or B", default=False, panel=DATA)
     weights: Path | None = option(
-        "file with a weight for each training sentence, a number a line", default=None, panel=DATA, metavar="FILE"
+        "file with a weight for each training sentence, a number a line",
+        default=None,
+        panel=DATA,
+        metavar="FILE",
+        file=READ,
     )
 
     def read(
@@ -445,8 +472,8 @@ class TableOptions:
 class FitOptions:
     """How a training starts, is resumed and shown: the same for every estimator."""
 
-    dev: str | None = option("annotated file to stop early by", default=None, panel=DEV, metavar="FILE")
-    init: str | None = option("model to start from", default=None, panel=RUN, metavar="MODEL")
+    dev: str | None = option("annotated file to stop early by", default=None, panel=DEV, metavar="FILE", file=READ)
+    init: str | None = option("model to start from", default=None, panel=RUN, metavar="MODEL", file=READ)
     resume: bool = option("continue from MODEL.checkpoint if it exists", default=False, panel=RUN)
     checkpoint_seconds: float = option(
         "seconds between checkpoints (MODEL.checkpoint)", default=30.0, least=0, panel=RUN
@@ -466,6 +493,7 @@ class ExperimentOptions:
         default=None,
         panel=OUT,
         metavar="FILE",
+        file=RESULTS,
     )
     halving: str = option(
         "shares of the training sentences, as in 0.1,0.3,1: after each the best third of the settings continues",
@@ -485,6 +513,7 @@ class AgainstOptions:
         default=None,
         panel=AGAINST,
         metavar="FILE",
+        file=READ,
     )
     draws: int = option("samples of the paired bootstrap", default=10_000, least=1, panel=AGAINST)
 
@@ -498,9 +527,11 @@ class AgainstOptions:
 # -- parameters of many verbs ------------------------------------------------------------------------------------------
 
 
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")]
-ModelOutput = Annotated[Path, typer.Option("-o", "--output", metavar="MODEL", help="Model file to write.")]
-Output = Annotated[str, typer.Option("-o", "--output", help="Where to write; - is standard output.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file."), READ]
+ModelOutput = Annotated[
+    Path, typer.Option("-o", "--output", metavar="MODEL", help="Model file to write."), TRAINED_MODEL
+]
+Output = Annotated[str, typer.Option("-o", "--output", help="Where to write; - is standard output."), WRITTEN]
 PrintJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, flag(FitOptions, "quiet")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if not given.", show_default=False)]

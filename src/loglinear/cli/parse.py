@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loglinear.cli.common import (
+    Screen,
     check_training,
     console,
     fit,
     save,
+    say,
     show_differences,
     showing_warnings,
     summarise,
@@ -38,12 +40,10 @@ from loglinear.cli.options import (
 )
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.options import DependencyOptions, ParserOptions
-from loglinear.options import declared, option, options, spec_name
+from loglinear.options import READ, WRITTEN, declared, option, options, spec_name
 from loglinear.wording import how_many
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from loglinear.arrays import Int64
     from loglinear.data import Column
     from loglinear.data.dependencies import Dependencies
@@ -71,8 +71,8 @@ class UseOptions:
 class ScoreOptions:
     """What the gold trees are compared with, and how."""
 
-    model: Path | None = option("parse the sentences with this model and compare", default=None)
-    pred: str | None = option("file of predicted trees; an empty tree, (), is a failure", default=None)
+    model: Path | None = option("parse the sentences with this model and compare", default=None, file=READ)
+    pred: str | None = option("file of predicted trees; an empty tree, (), is a failure", default=None, file=READ)
     max_length: int | None = option(
         "only score sentences of at most this many words, punctuation included", default=None, least=1
     )
@@ -93,12 +93,14 @@ def train_command(
             metavar="TREES",
             help="Bracketed trees or CoNLL-U (also .gz, or -); may be left out with --raw or --brackets.",
         ),
+        READ,
     ] = None,
     raw: Annotated[
         str | None,
         typer.Option(
             "--raw", metavar="FILE", help="Sentences without trees, one a line, to learn from too, by EM (pcfg-em)."
         ),
+        READ,
     ] = None,
     brackets: Annotated[
         str | None,
@@ -107,6 +109,7 @@ def train_command(
             metavar="FILE",
             help="Sentences with some phrases in brackets, (the dog) barked, to learn from too, by EM (pcfg-em).",
         ),
+        READ,
     ] = None,
     dependencies: Annotated[bool, flag(UseOptions, "dependencies")] = False,
     set: Annotated[
@@ -154,7 +157,7 @@ def _train_phrases(
     model: ParserOptions,
     output: Path,
     run: FitOptions,
-    out: Console,
+    out: Screen,
 ) -> None:
     """Train on bracketed trees, and on files of sentences by their flags, and write a model file."""
     from loglinear.data.trees.cleaning import read_treebank
@@ -221,7 +224,7 @@ def _reject_trees(file: str) -> None:
         )
 
 
-def _train_dependencies(source: str, model: DependencyOptions, output: Path, run: FitOptions, out: Console) -> None:
+def _train_dependencies(source: str, model: DependencyOptions, output: Path, run: FitOptions, out: Screen) -> None:
     """Train on a CoNLL-U file and write a model file."""
     from loglinear.data.dependencies import read_conllu
     from loglinear.estimators.dependency.estimator import DependencyParser
@@ -275,6 +278,7 @@ def run_command(
             metavar="INPUT",
             help="Sentences, one a line, words separated by blanks (also .gz, or - for standard input).",
         ),
+        READ,
     ] = "-",
     output: Output = "-",
     draw: Annotated[bool, typer.Option("--draw", help="Draw the trees instead of writing brackets.")] = False,
@@ -330,7 +334,7 @@ def run_command(
                 stream.write(text.encode() + b"\n")
 
 
-def _write_log_prob(parser: Parser, sentences: list[list[str]], output: str, out: Console) -> None:
+def _write_log_prob(parser: Parser, sentences: list[list[str]], output: str, out: Screen) -> None:
     """log p(words) of each sentence, a blank line for a blank line, and the perplexity of all on the console."""
     import numpy as np
 
@@ -345,14 +349,14 @@ def _write_log_prob(parser: Parser, sentences: list[list[str]], output: str, out
             stream.write(f"{next(left):.6f}\n".encode() if words else b"\n")
     n_words, possible = sum(map(len, some)), int(np.isfinite(values).sum())
     if possible < len(some):
-        out.print(f"{len(some) - possible:,} of {len(some):,} sentences have no parse, and probability 0", markup=False)
+        out.print(f"{len(some) - possible:,} of {len(some):,} sentences have no parse, and probability 0")
     elif n_words:
-        out.print(f"{n_words:,} words, perplexity {np.exp(-values.sum() / n_words):,.2f} a word", markup=False)
+        out.print(f"{n_words:,} words, perplexity {np.exp(-values.sum() / n_words):,.2f} a word")
 
 
 @add(app, "eval")
 def eval_command(
-    gold: Annotated[str, typer.Argument(metavar="GOLD", help="Gold trees (also .gz, or - for standard input).")],
+    gold: Annotated[str, typer.Argument(metavar="GOLD", help="Gold trees (also .gz, or - for standard input)."), READ],
     parsing: Annotated[
         ParserOptions,
         Flags(
@@ -417,10 +421,10 @@ def eval_command(
         tests = paired_brackets(reports[0], reports[1], draws=other.draws)
         show_differences(tests, [first, other.against], facts, asked.json)
     elif asked.json:
-        typer.echo(json_module.dumps(reports[0].to_dict(systems[0].speed), indent=2))
+        say(json_module.dumps(reports[0].to_dict(systems[0].speed), indent=2))
     else:
-        typer.echo(reports[0].text(systems[0].speed), nl=False)
-        typer.echo(systems[0].note, nl=False)
+        say(reports[0].text(systems[0].speed), nl=False)
+        say(systems[0].note, nl=False)
 
 
 @dataclass(frozen=True)
@@ -437,7 +441,7 @@ class _Parses:
     note: str = ""
 
 
-def _parsed(parser: Parser, sentences: list[list[str]], out: Console) -> _Parses:
+def _parsed(parser: Parser, sentences: list[list[str]], out: Screen) -> _Parses:
     parser.parse(sentences[:1])  # loads the kernels, which the speed does not include
     with _progress(out, "parsing", len(sentences)) as advance:
         began = time.perf_counter()
@@ -476,10 +480,12 @@ def _read_predicted(
 
 @add(app, "draw")
 def draw_command(
-    trees: Annotated[str, typer.Argument(metavar="TREES", help="Bracketed trees (also .gz, or - for standard input).")],
+    trees: Annotated[
+        str, typer.Argument(metavar="TREES", help="Bracketed trees (also .gz, or - for standard input)."), READ
+    ],
     tree: Annotated[int | None, typer.Option(min=1, help="Only this tree of the file, from 1.")] = None,
     svg: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write one tree as SVG; - is standard output.")
+        str | None, typer.Option(metavar="FILE", help="Write one tree as SVG; - is standard output."), WRITTEN
     ] = None,
     width: Annotated[
         int | None,
@@ -509,7 +515,7 @@ def draw_command(
             stream.write(draw_svg(forest[0]).encode())
         return
     cells = width or console().width
-    typer.echo("\n".join(draw(each, cells) for each in forest), nl=False)
+    say("\n".join(draw(each, cells) for each in forest), nl=False)
 
 
 # -- what the verbs share ----------------------------------------------------------------------------------------------
@@ -521,12 +527,12 @@ def _loaded(model: Path, threads: int | None, parsing: ParserOptions) -> Parser:
     return Parser.load(model).set_params(threads=threads, **{name: getattr(parsing, name) for name in DECODING})
 
 
-def _report_failure(out: Console, place: str, reason: str) -> None:
-    out.print(f"loglinear: {place}: {reason}: used a fallback tree instead", markup=False)
+def _report_failure(out: Screen, place: str, reason: str) -> None:
+    out.print(f"loglinear: {place}: {reason}: used a fallback tree instead")
 
 
 @contextmanager
-def _progress(out: Console, what: str, total: int) -> Iterator[Callable[[], None]]:
+def _progress(out: Screen, what: str, total: int) -> Iterator[Callable[[], None]]:
     """A bar in a terminal, nothing elsewhere; gives what to call for each sentence."""
     if not out.is_terminal or out.quiet:
         yield lambda: None
@@ -561,7 +567,7 @@ def reject_phrase_options(given: Given, *flags: str) -> None:
 # -- dependencies ------------------------------------------------------------------------------------------------------
 
 
-def _run_dependencies(model: Path, source: str, output: str, threads: int | None, out: Console) -> None:
+def _run_dependencies(model: Path, source: str, output: str, threads: int | None, out: Screen) -> None:
     """Parse a tagged CoNLL-U file: the same file with heads and relations."""
     from loglinear.data import atomic_output
     from loglinear.data.dependencies import read_conllu, write_conllu
@@ -580,7 +586,7 @@ def _run_dependencies(model: Path, source: str, output: str, threads: int | None
 
 
 def _evaluate_dependencies(
-    gold: str, asked: ScoreOptions, other: AgainstOptions, threads: int | None, out: Console
+    gold: str, asked: ScoreOptions, other: AgainstOptions, threads: int | None, out: Screen
 ) -> None:
     """UAS and LAS of a model, or of a file of predictions, on a CoNLL-U file; of two of them if there is a second."""
     import numpy as np
@@ -609,10 +615,10 @@ def _evaluate_dependencies(
         tests = paired_attachments(corpus, arcs[0], arcs[1], draws=other.draws)
         show_differences(tests, [first, other.against], facts, asked.json)
     elif asked.json:
-        typer.echo(json_module.dumps(facts[0], indent=2))
+        say(json_module.dumps(facts[0], indent=2))
     else:
         speed = systems[0].speed
-        typer.echo(reports[0].text() + ("" if speed is None else f"{speed:.0f} sentences a second\n"), nl=False)
+        say(reports[0].text() + ("" if speed is None else f"{speed:.0f} sentences a second\n"), nl=False)
 
 
 @dataclass(frozen=True)
@@ -625,7 +631,7 @@ class _Arcs:
     speed: float | None = None
 
 
-def _parsed_arcs(model: str, corpus: Dependencies, threads: int | None, out: Console) -> _Arcs:
+def _parsed_arcs(model: str, corpus: Dependencies, threads: int | None, out: Screen) -> _Arcs:
     from loglinear.estimators.dependency.estimator import DependencyParser
 
     parser = DependencyParser.load(model).set_params(threads=threads)

@@ -11,7 +11,7 @@ from loglinear.cli import common
 from loglinear.cli.options import CorpusOptions, Flags, TableOptions, changed
 from loglinear.errors import OptionError
 from loglinear.estimators.options import ClassifierOptions, TaggerOptions
-from loglinear.options import option, options
+from loglinear.options import PIPED_CHART, READ, WRITTEN, WRITTEN_FILE, option, options
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
@@ -33,17 +33,22 @@ OF_TABLES = "--number, --category, --text, --ignore, --words, --raw-numbers and 
 class PathOptions:
     """What the errors are measured on, and where they go."""
 
-    test: str | None = option("data for the test error; without it, cross-validation", default=None, metavar="FILE")
+    test: str | None = option(
+        "data for the test error; without it, cross-validation", default=None, metavar="FILE", file=READ
+    )
     folds: int | None = option("parts for cross-validation (5 if not given)", default=None, least=2)
     bundled: str | None = option("use the bundled corpus instead: pos, chunk or ner", default=None, metavar="TASK")
     grid: str | None = option("the penalties; 15 from 0.0001 to 1000 if not given", default=None, metavar="L2,L2,...")
-    plot: Path | None = option("draw both errors over the penalty", default=None, panel=OUTPUT, metavar="FILE.svg")
-    csv: Path | None = option("the table as CSV", default=None, panel=OUTPUT, metavar="FILE")
+    plot: Path | None = option(
+        "draw both errors over the penalty", default=None, panel=OUTPUT, metavar="FILE.svg", file=PIPED_CHART
+    )
+    csv: Path | None = option("the table as CSV", default=None, panel=OUTPUT, metavar="FILE", file=WRITTEN)
     json: Path | None = option(
         "the table as JSON, with each finished training (models in FILE.models); the same command continues from it",
         default=None,
         panel=OUTPUT,
         metavar="FILE",
+        file=WRITTEN,
     )
     output: Path | None = option(
         "train with the chosen penalty on all of TRAIN, and write it",
@@ -51,6 +56,7 @@ class PathOptions:
         panel=OUTPUT,
         metavar="MODEL",
         flags=("-o", "--output"),
+        file=WRITTEN_FILE,
     )
     choose: str = option(
         "which penalty the model gets: best, or 1se (the greatest within a standard error of it)",
@@ -74,6 +80,7 @@ def path_command(
     train: Annotated[
         str | None,
         typer.Argument(metavar="TRAIN", help="Annotated file; with --label a table (CSV, TSV, JSON Lines)."),
+        READ,
     ] = None,
 ) -> None:
     """Measure training and test error over a grid of L2 penalties, and choose the best.
@@ -95,12 +102,6 @@ def path_command(
         raise OptionError("--test and --folds are two ways to measure the test error; give one")
     if run.bundled is not None and (run.test is not None or run.folds is not None):
         raise OptionError("--bundled has its own data to test on; leave out --test and --folds")
-    for place in (run.csv, run.json):
-        if str(place) != "-":
-            common.check_place(place)
-    if str(run.plot) != "-":
-        common.check_charts(run.plot)
-    common.check_place(run.output)
     if rows.label is not None:
         if run.bundled is not None or changed(tagger, *TAGGER_ONLY):
             given = ", ".join(["--bundled"] if run.bundled is not None else changed(tagger, *TAGGER_ONLY))

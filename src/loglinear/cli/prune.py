@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear.cli.common import check_place, console
+from loglinear.cli.common import console
 from loglinear.cli.options import CorpusOptions, ModelFile, ReadingLabels, Threads, changed
 from loglinear.errors import OptionError
 from loglinear.estimators.options import PRECISIONS
-from loglinear.options import option, options
+from loglinear.options import READ, WRITTEN_FILE, option, options
 
 if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
@@ -29,11 +29,13 @@ class PruneOptions:
 
 def prune_command(
     model: ModelFile,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="SMALL", help="Model file to write.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="SMALL", help="Model file to write."), WRITTEN_FILE],
     asked: PruneOptions,
     files: ReadingLabels,
     test: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Annotated file to compare the two models on (also .gz, or -).")
+        str | None,
+        typer.Option(metavar="FILE", help="Annotated file to compare the two models on (also .gz, or -)."),
+        READ,
     ] = None,
     threads: Threads = None,
 ) -> None:
@@ -50,7 +52,6 @@ def prune_command(
 
     if not changed(asked, "share", "keep", "precision"):
         raise OptionError("say how to make the model smaller: --share, --keep or --precision")
-    check_place(output)
     tagger = Tagger.load(model)
     corpus = None if test is None else files.read(test)
     bytes_before = model.stat().st_size

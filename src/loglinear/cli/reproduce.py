@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from loglinear.cli.common import check_outputs, console, resumable, show_table, working, write_text
+from loglinear.cli import files
+from loglinear.cli.common import console, resumable, show_table, working, write_text
 from loglinear.cli.options import add, verbs
 from loglinear.ending import temporary_folder
 from loglinear.errors import OptionError
-from loglinear.options import option, options
+from loglinear.options import READ, READ_FOLDER, RESULTS, WRITTEN, WRITTEN_FILE, WRITTEN_FOLDER, option, options
 
 SMALL = "The bundled corpus is small: these figures show that it works, and cannot be compared with the published ones."
 app = verbs("Run the founding papers' tables and figures again, with the published figures beside ours.")
@@ -25,6 +26,7 @@ class RunOptions:
         "folder to search for the corpora, by their usual file names; those of `loglinear data get` are found anyway",
         default=None,
         metavar="DIR",
+        file=READ_FOLDER,
     )
     quick: bool = option("a small version, on the bundled corpus: about a minute a paper", default=False)
     threads: int | None = option(
@@ -45,9 +47,14 @@ class PaperOptions(RunOptions):
         repeats=True,
     )
     json: Path | None = option(
-        "keep each finished training here; the same command continues from it", default=None, metavar="FILE"
+        "keep each finished training here; the same command continues from it",
+        default=None,
+        metavar="FILE",
+        file=RESULTS,
     )
-    markdown: Path | None = option("write the tables here too (- for standard output)", default=None, metavar="FILE")
+    markdown: Path | None = option(
+        "write the tables here too (- for standard output)", default=None, metavar="FILE", file=WRITTEN
+    )
 
 
 @options
@@ -65,9 +72,14 @@ class AllOptions(RunOptions):
         "keep each finished training in a file for each paper here; the same command continues from them",
         default=None,
         metavar="DIR",
+        file=WRITTEN_FOLDER,
     )
     output: Path | None = option(
-        "write the page of results here, its figures beside it", default=None, flags=("-o", "--output"), metavar="FILE"
+        "write the page of results here, its figures beside it",
+        default=None,
+        flags=("-o", "--output"),
+        metavar="FILE",
+        file=WRITTEN_FILE,
     )
 
 
@@ -82,18 +94,20 @@ def all_command(asked: AllOptions) -> None:
     """
     from loglinear.experiments.reproduce.papers import PAPERS, available
 
-    if str(asked.output) == "-":
-        raise OptionError("the page has figures beside it; name a file with -o")
     with temporary_folder() as scratch:
         folder = scratch if asked.folder is None else asked.folder
         folder.mkdir(parents=True, exist_ok=True)
-        check_outputs(None, {"--output": asked.output}, [])
-        kept = []
-        for paper in PAPERS:
+        kept = [folder / f"{paper}.json" for paper in PAPERS]
+        files.check(
+            [
+                *(files.Named("--folder", str(path), RESULTS) for path in kept),
+                *files.named("--output", WRITTEN_FILE, asked.output),
+            ]
+        )
+        for paper, place in zip(PAPERS, kept, strict=True):
             corpora = None if asked.quick else available(paper, asked.data)
             shared = {name: getattr(asked, name) for name in ("data", "quick", "threads", "seed", "seeds")}
-            kept.append(folder / f"{paper}.json")
-            paper_options = PaperOptions(**shared, corpora=corpora, json=kept[-1], markdown=None)
+            paper_options = PaperOptions(**shared, corpora=corpora, json=place, markdown=None)
             _run(paper, paper_options, recipe=not asked.quick)
         if asked.output is not None:
             _write_page(kept, asked.output)
@@ -146,8 +160,12 @@ def piecewise_command(asked: PaperOptions) -> None:
 
 @add(app, "report")
 def report_command(
-    results: Annotated[list[Path], typer.Argument(metavar="JSON...", help="Files of finished runs, in their order.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page, in Markdown.")],
+    results: Annotated[
+        list[Path], typer.Argument(metavar="JSON...", help="Files of finished runs, in their order."), READ
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="The page, in Markdown."), WRITTEN_FILE
+    ],
 ) -> None:
     """Write a page of results from the files of finished runs, with the figures in figures/ beside it.
 
@@ -155,9 +173,6 @@ def report_command(
     --------
     loglinear reproduce report m-estimation.json softmax-margin.json --output docs/results.md
     """
-    if str(output) == "-":
-        raise OptionError("the page has figures beside it; name a file with -o")
-    check_outputs(None, {"--output": output}, results)
     _write_page(results, output)
 
 
@@ -166,7 +181,7 @@ def _write_page(results: list[Path], output: Path) -> None:
 
     out = console()
     for path in write_report(results, output):
-        out.print(f"written: {path}", markup=False)
+        out.print(f"written: {path}")
 
 
 def _run(paper: str, asked: PaperOptions, recipe: bool = False) -> None:
@@ -183,8 +198,12 @@ def _run(paper: str, asked: PaperOptions, recipe: bool = False) -> None:
     quick, json, corpora = asked.quick, asked.json, asked.corpora or []
     if quick and (asked.data is not None or corpora):
         raise OptionError("--quick is for the bundled corpus; leave out --data and --corpus, or --quick")
-    files = {} if quick else files_for(paper, asked.data, corpora)
-    check_outputs(json, {"--markdown": asked.markdown}, chain(*files.values()))
+    found = {} if quick else files_for(paper, asked.data, corpora)
+    outputs = (("--json", RESULTS, json), ("--markdown", WRITTEN, asked.markdown))
+    files.check(
+        each for name, file, value in (("", READ, [*chain(*found.values())]), *outputs)
+        for each in files.named(name, file, value)
+    )  # fmt: skip
     out = console(tables=True)
     command = f"loglinear reproduce {paper}" + (" --quick" if quick else "" if asked.data is None else " --data DIR")
     n_seeds = asked.seeds or (1 if quick else 3)
@@ -196,9 +215,9 @@ def _run(paper: str, asked: PaperOptions, recipe: bool = False) -> None:
     with resumable(json), temporary_folder() as scratch, Pool(thread_count(asked.threads)) as pool:
         place = scratch / "cells.json" if json is None else json
         store = Store(place, "reproduce", mark, cell_shape, command=command)
-        cells = Cells(store, pool, lambda text: out.print(text, markup=False))
+        cells = Cells(store, pool, lambda text: out.print(text))
         with working(out, f"{paper}: {pool.n} at a time ..."):
-            tables, charts = PAPERS[paper].make(files, cells, asked.seed, n_seeds, recipe)
+            tables, charts = PAPERS[paper].make(found, cells, asked.seed, n_seeds, recipe)
         for table in tables if quick else []:
             table.notes.append(SMALL)
         store.finish({"tables": [*map(asdict, tables)], "charts": [*map(asdict, charts)]})

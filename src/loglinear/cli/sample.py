@@ -10,7 +10,7 @@ import typer
 from loglinear.cli.common import console, showing_warnings, working
 from loglinear.cli.options import Given, Output, Threads
 from loglinear.errors import OptionError
-from loglinear.options import option, options
+from loglinear.options import READ, option, options
 
 
 @options
@@ -35,6 +35,7 @@ def sample_command(
             metavar="MODEL",
             help="Model file, trained with --criterion hmm or m-estimation; of parsers, pcfg or pcfg-em.",
         ),
+        READ,
     ],
     asked: SampleOptions,
     given: Given,

@@ -12,7 +12,7 @@ from loglinear.cli.common import console, working
 from loglinear.cli.options import ModelFile, Output, ReadingLabels, Threads
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.kernels import compile_without_scipy
-from loglinear.options import option, options
+from loglinear.options import READ, READ_JSON, option, options
 
 if TYPE_CHECKING:
     from loglinear.arrays import Float, Int32
@@ -31,7 +31,9 @@ class TagOptions:
         "which labels: viterbi (the best labelling), posterior (the best labels) or min-risk (the least cost)",
         default="viterbi",
     )
-    cost: str | None = option("for min-risk: hamming:M, recall:K, precision:K or FILE.json", default=None)
+    cost: str | None = option(
+        "for min-risk: hamming:M, recall:K, precision:K or FILE.json", default=None, file=READ_JSON
+    )
 
 
 def tag_command(
@@ -39,7 +41,7 @@ def tag_command(
     how: TagOptions,
     files: ReadingLabels,
     input: Annotated[
-        str, typer.Argument(metavar="INPUT", help="File to label (also .gz, or - for standard input).")
+        str, typer.Argument(metavar="INPUT", help="File to label (also .gz, or - for standard input)."), READ
     ] = "-",
     output: Output = "-",
     threads: Threads = None,

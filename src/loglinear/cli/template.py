@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from loglinear.cli.common import say
+
 
 def template_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="chunking, pos, ner or words.")],
@@ -20,4 +22,4 @@ def template_command(
     """
     from loglinear.features.templates.sets import template_text
 
-    typer.echo(template_text(name, columns), nl=False)
+    say(template_text(name, columns), nl=False)

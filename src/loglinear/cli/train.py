@@ -10,12 +10,11 @@ from loglinear.cli import common
 from loglinear.cli.options import CorpusOptions, FitOptions, Flags, Given, ModelOutput, changed
 from loglinear.errors import DataError, LoglinearError, OptionError
 from loglinear.estimators.options import DEV, MODEL, RUN, TaggerOptions
+from loglinear.options import READ
 from loglinear.wording import how_many
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from rich.console import Console
 
     from loglinear.arrays import Float
     from loglinear.data import Attributes, Columns
@@ -28,7 +27,9 @@ TEMPLATE = "template file, or a named set: chunking, pos, ner, words. By default
 
 
 def train_command(
-    train: Annotated[str, typer.Argument(metavar="TRAIN", help="Annotated file (also .gz, or - for standard input).")],
+    train: Annotated[
+        str, typer.Argument(metavar="TRAIN", help="Annotated file (also .gz, or - for standard input)."), READ
+    ],
     output: ModelOutput,
     model: Annotated[TaggerOptions, Flags(help={"template": TEMPLATE})],
     run: Annotated[FitOptions, Flags(help={"init": INIT})],
@@ -130,7 +131,7 @@ def _train_classifier(
     files: CorpusOptions,
     dev_split: float | None,
     output: Path,
-    out: Console,
+    out: common.Screen,
 ) -> None:
     """Train a scikit-learn classifier as a tagger and write a model file."""
     import time
@@ -199,7 +200,7 @@ def _dev_score(tagger: LocalTagger, dev: Columns | Attributes, label_column: int
 
 
 def _read(
-    train: str, files: CorpusOptions, run: FitOptions, dev_split: float | None, seed: int, out: Console
+    train: str, files: CorpusOptions, run: FitOptions, dev_split: float | None, seed: int, out: common.Screen
 ) -> tuple[Columns | Attributes, Columns | Attributes | None, Float | None]:
     """Training data, dev data or None, and the sentences' weights or None."""
     with common.working(out, f"reading {train}"):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from loglinear.cli import common
-from loglinear.cli.options import FIXED, OUT, CorpusOptions, ExperimentOptions, Flags
+from loglinear.cli.options import FIXED, GRID, OUT, CorpusOptions, ExperimentOptions, Flags
 from loglinear.errors import OptionError
 from loglinear.estimators.options import RUN, TaggerOptions
+from loglinear.options import READ, WRITTEN, WRITTEN_FILE
 
 TUNED = (
     "criterion", "cost", "template", "structure", "max_length", "segment_features", "order", "constraints",
@@ -21,7 +21,9 @@ TUNED = (
 
 
 def tune_command(
-    train: Annotated[str, typer.Argument(metavar="TRAIN", help="Annotated file (also .gz, or - for standard input).")],
+    train: Annotated[
+        str, typer.Argument(metavar="TRAIN", help="Annotated file (also .gz, or - for standard input)."), READ
+    ],
     grid: Annotated[
         list[str],
         typer.Option(
@@ -29,19 +31,23 @@ def tune_command(
             help="An option of training and its values, separated by commas (by semicolons if values contain commas); "
             "may be given several times. criterion:C is an option of the criterion, optimizer:memory of the optimizer.",
         ),
+        GRID,
     ],
     model: Annotated[TaggerOptions, Flags(only=TUNED, panel=FIXED)],
     run: ExperimentOptions,
     files: CorpusOptions,
-    dev: Annotated[str | None, typer.Option(metavar="FILE", help="Annotated file to judge by.")] = None,
+    dev: Annotated[str | None, typer.Option(metavar="FILE", help="Annotated file to judge by."), READ] = None,
     folds: Annotated[
         int | None, typer.Option(min=2, help="Judge by cross-validation instead, with this many parts.")
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="MODEL", help="Write the best model here.", rich_help_panel=OUT),
+        WRITTEN_FILE,
     ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table here.", rich_help_panel=OUT)] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the table here.", rich_help_panel=OUT), WRITTEN
+    ] = None,
     warm: Annotated[
         bool,
         typer.Option("--warm/--cold", help="Start from the weights of the next stronger penalty.", rich_help_panel=RUN),
@@ -66,10 +72,7 @@ def tune_command(
     if (dev is None) == (folds is None):
         both = "" if dev is None else ", not both"
         raise OptionError(f"give --dev FILE to judge by, or --folds N for cross-validation{both}")
-    common.check_place(output)
     chosen = read_grid(grid)
-    named = [train, dev, model.template, model.cost, model.constraints, *(model.gazetteers or []), files.weights]
-    common.check_outputs(run.json, {"--csv": csv, "--output": output}, [*named, *itertools.chain(*chosen.values())])
     tagger = common.tagger_of(model)
     candidates(tagger, chosen)  # a mistake is reported before the files are read
     with common.working(out, f"reading {train}"):
@@ -91,6 +94,6 @@ def tune_command(
             result.best_model.save(output)
     common.write_text(csv, result.to_csv())
     common.show_table(result.table, out)
-    out.print(f"best: {result.best.name}  ({result.metric} {result.best_score:.2f})", markup=False)
+    out.print(f"best: {result.best.name}  ({result.metric} {result.best_score:.2f})")
     if output is not None:
-        out.print(f"model: {output}", markup=False)
+        out.print(f"model: {output}")

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from loglinear.cli.common import console, working
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
+from loglinear.cli.common import Screen, console, working
 
 DEFAULT, EVERY = "the default training and labelling", "training by every criterion and labelling"
 
@@ -49,7 +45,7 @@ def warm_command(
         out.print(f"compiled {n} kernels of {road} into {ahead.user_folder()}, {_since(began)}")
 
 
-def _walk(out: Console, all: bool) -> None:
+def _walk(out: Screen, all: bool) -> None:
     """Where no library can be linked: walk the roads, so that Numba compiles what they call, and keeps it."""
     from loglinear.experiments.roads import FEWER_LABELS, LABELS, walk_criteria, walk_default
     from loglinear.kernels import compile_quietly

@@ -321,7 +321,7 @@ def _of_labels(function: Callable[..., Any], gold: str, predicted: str, kind: st
 def _named(spec: str, labels: Sequence[str], counts: Float) -> CostLists:
     if spec.endswith(".json"):
         try:
-            costs = json.loads(Path(spec).read_text(encoding="utf-8"))
+            costs = json.loads(Path(spec).read_text(encoding="utf-8"), parse_int=float)
         except OSError as error:
             raise OptionError(f"cost {spec}: cannot be read: {error.strerror}") from None
         except ValueError as error:

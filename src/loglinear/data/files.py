@@ -23,6 +23,7 @@ from typing import IO, Any, BinaryIO, cast
 
 from loglinear.ending import removing
 from loglinear.errors import DataError
+from loglinear.streams import TerminalBytes
 
 Source = str | os.PathLike[str] | BinaryIO | IO[bytes]
 STDIN, STDOUT = "<stdin>", "<stdout>"
@@ -172,11 +173,13 @@ def atomic_output(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a binary file that is renamed to ``path`` if the block succeeds and removed if it does not.
 
     ``-`` is standard output. A name that ends in ``.gz`` is compressed, without a time stamp, so that the same data
-    gives the same bytes. Devices and pipes are written to directly, and symbolic links are followed, not replaced.
+    gives the same bytes. Devices and pipes are written to directly, and symbolic links are followed, not replaced. In a
+    terminal, text that would steer it is shown.
     """
     if os.fspath(path) == "-":
         sys.stdout.flush()
-        yield cast(BinaryIO, _Whole(sys.stdout.buffer))
+        whole = _Whole(sys.stdout.buffer)
+        yield cast(BinaryIO, TerminalBytes(whole) if sys.stdout.isatty() else whole)
         sys.stdout.buffer.flush()
         return
     target = Path(os.path.realpath(path))

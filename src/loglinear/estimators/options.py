@@ -21,7 +21,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from loglinear.errors import OptionError
-from loglinear.options import Option, check, declared, option, options, spec_name, spec_options
+from loglinear.options import (
+    READ,
+    READ_JSON,
+    READ_TEMPLATE,
+    Option,
+    check,
+    declared,
+    option,
+    options,
+    spec_name,
+    spec_options,
+)
 
 # Headings of --help.
 DEV, FEATURES, MODEL, RUN = "Dev data (early stopping)", "Features", "The model", "The run"
@@ -99,6 +110,7 @@ class TrainingOptions(RunOptions):
         in_python="A mapping {(gold, predicted): cost}, a matrix over classes_ or a function cost(gold, predicted, "
         "kind), too (loglinear.criteria.costs), for taggers with risk:k=50 also one of two labellings, "
         "cost(gold, predicted); None is hamming:1.",
+        file=READ_JSON,
     )
     optimizer: str | None = option(
         "how the weights are found, as in sgd:step=0.1,average; the criterion's by default", default=None, panel=RUN
@@ -145,6 +157,7 @@ class TaggerOptions(TrainingOptions):
         metavar="FILE|NAME",
         stored=False,
         in_python="The text of a template or a TemplateSet, too. None: tokens come as features.",
+        file=READ_TEMPLATE,
     )
     structure: str = option(
         "chain (label tokens) or segments (label spans; semi-Markov)",
@@ -219,6 +232,7 @@ class TaggerOptions(TrainingOptions):
         metavar="NAME|FILE.json",
         stored=False,
         in_python="A Constraints object or a dict.",
+        file=READ_JSON,
     )
     gazetteers: Any = option(
         "lists of known names, an entry a line, for the template to look at",
@@ -229,6 +243,7 @@ class TaggerOptions(TrainingOptions):
         repeats=True,
         stored=False,
         in_python="Gazetteer objects or paths; the named sets look at all of them.",
+        file=READ,
     )
     metric: str = option(
         "what the dev data is judged by",
@@ -265,6 +280,7 @@ class ClassifierOptions(TrainingOptions):
         panel=FEATURES,
         stored=False,
         python_only=True,
+        file=READ_TEMPLATE,
     )
     features: Any = option(
         "function from an example to its features: names, or a dict",
@@ -325,7 +341,7 @@ class DependencyOptions(TrainingOptions):
         panel=MODEL,
         kw_only=False,
     )
-    cost: Any = option("how bad a wrong head is: hamming:M", default=None, panel=MODEL)
+    cost: Any = option("how bad a wrong head is: hamming:M", default=None, panel=MODEL, file=READ_JSON)
     variance: float | None = option(
         "variance c of a Gaussian prior: l2 = 1 / 2c (m-estimation: 3)", default=None, least=0, panel=MODEL
     )
@@ -375,7 +391,7 @@ class ParserOptions(TrainingOptions):
         panel=MODEL,
         kw_only=False,
     )
-    cost: Any = option("how bad a wrong bracket is: hamming:M", default=None, panel=MODEL)
+    cost: Any = option("how bad a wrong bracket is: hamming:M", default=None, panel=MODEL, file=READ_JSON)
     max_iter: int | None = option(
         "most iterations, or passes over the trees (lbfgs and EM 50, of edge by edge and m-estimation 100, others 10)",
         default=None,
@@ -457,7 +473,9 @@ class HMMOptions(RunOptions):
     tolerance: float = option(
         "EM ends when a round raises the objective by less than this share", default=1e-6, least=0
     )
-    constraints: Any = option("labellings ruled out: bio, iob1, bioes, bilou, or your own", default=None)
+    constraints: Any = option(
+        "labellings ruled out: bio, iob1, bioes, bilou, or your own", default=None, file=READ_JSON
+    )
     patience: int = option("end a start after this many rounds without a better dev score", default=20, least=1)
 
 
@@ -488,6 +506,7 @@ class CombinationOptions(ThreadOptions):
         default=None,
         panel=MODEL,
         in_python="With ``mert``, ``risk:k=50`` and ``softmax-margin:k=50`` also a function of two labellings.",
+        file=READ_JSON,
     )
     l2: float = option("factor of the sum of squares of the weights", default=1.0, least=0, panel=MODEL)
     max_iter: int = option("most iterations", default=200, least=0, panel=RUN)
@@ -572,11 +591,18 @@ class LocalTaggerOptions:
     """Options of :class:`~loglinear.LocalTagger`."""
 
     classifier: Any = option("the scikit-learn classifier that labels tokens", kw_only=False, stored=False)
-    template: Any = option("template file, or a named set: chunking, pos, ner, words", default=None, stored=False)
+    template: Any = option(
+        "template file, or a named set: chunking, pos, ner, words", default=None, stored=False, file=READ_TEMPLATE
+    )
     min_count: int = option("leave out attributes seen fewer times in training", default=1, least=1)
-    constraints: Any = option("labellings ruled out: bio, iob1, bioes, bilou, or your own", default=None, stored=False)
+    constraints: Any = option(
+        "labellings ruled out: bio, iob1, bioes, bilou, or your own", default=None, stored=False, file=READ_JSON
+    )
     gazetteers: Any = option(
-        "lists of known names, an entry a line, for the template to look at", default=None, stored=False
+        "lists of known names, an entry a line, for the template to look at",
+        default=None,
+        stored=False,
+        file=READ,
     )
     joined: bool = option("join every attribute with the label before", default=False)
     dense: bool | None = option("give the classifier dense rows; as it wants by default", default=None)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from loglinear.arrays import Array, Float
 from loglinear.errors import OptionError
+from loglinear.streams import visible
 
 COLOURS = (
     "#0072b2",
@@ -36,6 +37,7 @@ STYLE: Any = {
     "legend.frameon": False,
     "svg.fonttype": "none",  # text stays text: it can be searched, and is small
     "svg.hashsalt": "loglinear",
+    "text.parse_math": False,  # a dollar in a label is a dollar
 }
 
 
@@ -73,7 +75,7 @@ def canvas(size: tuple[float, float] | None = None) -> Iterator[tuple[Any, list[
         yield figure, done
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "loglinear"})
-    done.append(out.getvalue())
+    done.append(visible(out.getvalue()))  # XML has no control characters
 
 
 @contextmanager

@@ -100,7 +100,7 @@ def _as_if_large() -> Iterator[None]:
 def _files(text: str) -> Iterator[tuple[Path, Path]]:
     """A training file and a place for a model, while they are needed."""
     with temporary_folder() as folder:
-        (folder / "train.txt").write_text(text)
+        (folder / "train.txt").write_text(text, encoding="utf-8")
         yield folder / "train.txt", folder / "a.model"
 
 

@@ -83,7 +83,7 @@ def read_results(path: Path, verb: str, shape: Shape = dict) -> dict[str, Any]:
         If the file holds something else, is of another version, or does not have the shape.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"), parse_int=_whole)
     except (ValueError, OSError, RecursionError) as error:
         raise DataError(f"no results of loglinear {verb} ({error}); name another file", str(path)) from None
     kind = content.get("kind") if isinstance(content, dict) else None
@@ -98,6 +98,13 @@ def read_results(path: Path, verb: str, shape: Shape = dict) -> dict[str, Any]:
     if wrong := misfit(content, {"about": dict, "cells": {...: dict}}) or misfit(content, shape):
         raise unreadable(wrong, path)
     return content
+
+
+def _whole(digits: str) -> int:
+    """A whole number that a float can hold, too: no figure is greater."""
+    if len(digits) > 300:
+        raise ValueError(f"a whole number of {len(digits)} digits")
+    return int(digits)
 
 
 def unreadable(what: str, path: Path | None) -> DataError:

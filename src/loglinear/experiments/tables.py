@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from loglinear.streams import visible
 
 MISSING = "-"
 
@@ -52,7 +55,7 @@ def size(n_bytes: int) -> str:
 def markdown(tables: Sequence[Table], machine: dict[str, Any], command: str) -> str:
     """The tables as a page, with the machine and the command that made them."""
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    parts = [f"`{command}`, {machine['cores']} cores of {machine['processor']}; {versions}.\n"]
+    parts = [f"{code(command)}, {machine['cores']} cores of {machine['processor']}; {versions}.\n"]
     return "\n".join([*parts, *map(table_text, tables)])
 
 
@@ -60,10 +63,21 @@ def table_text(table: Table) -> str:
     """A table in Markdown, its title above and its notes below."""
     head = f"{_line(table.columns)}|{'---|' + '---:|' * (len(table.columns) - 1)}\n"
     body = "".join(_line([row.name, *row.cells]) for row in table.rows)
-    notes = "".join(f"\n{note}\n" for note in table.notes)
-    return f"**{table.title}**\n\n{head}{body}{notes}"
+    notes = "".join(f"\n{plain(note)}\n" for note in table.notes)
+    return f"**{plain(table.title)}**\n\n{head}{body}{notes}"
 
 
 def _line(cells: Sequence[str]) -> str:
     """A row of Markdown; bars within cells are escaped."""
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+    return f"| {' | '.join(plain(cell).replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+
+def plain(text: str) -> str:
+    """A text of others on one line of Markdown: what a browser would take for tags or entities is shown as it is."""
+    return re.sub(r"&(?=#?\w+;)", "&amp;", re.sub(r"<(?=[A-Za-z/!?])", "&lt;", " ".join(visible(text).split("\n"))))
+
+
+def code(text: str) -> str:
+    """A text in Markdown's marks of code, of which it may have some itself."""
+    marks = "`" * (1 + max((len(found) for found in re.findall("`+", text)), default=0))
+    return f"{marks} {text} {marks}" if len(marks) > 1 else f"`{text}`"

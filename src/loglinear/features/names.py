@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from loglinear.arrays import Array, Bool, Int32, Int64
-from loglinear.data.columns.corpus import PYTHON, Attributes, offsets_of
+from loglinear.data.columns.corpus import MOST_VALUE, PYTHON, Attributes, offsets_of
 from loglinear.errors import DataError
 from loglinear.features.encoding import (
     PAIRS_ONLY,
@@ -143,6 +143,10 @@ def token_attributes(features: Any, owner: str = "token") -> list[tuple[str, flo
         for name, value in attributes:
             if not math.isfinite(value):
                 raise DataError(f"feature {name!r} has the value {value}; values are finite numbers")
+            if abs(value) > MOST_VALUE:
+                raise DataError(
+                    f"feature {name!r} has the value {value:g}; values are at most {MOST_VALUE:g}: scale it"
+                )
         return attributes
     if isinstance(features, str | bytes) or not isinstance(features, Iterable):
         hint = "; to train on the tokens themselves, give a template" if owner == "token" else ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from loglinear import model_file
 from loglinear.arrays import Array, Arrays, Float
-from loglinear.errors import ModelFileError, OptionError
+from loglinear.errors import LoglinearError, ModelFileError, OptionError
 from loglinear.options import declared
 from loglinear.training.problem import Problem
 
@@ -79,13 +80,36 @@ class Checkpoint:
         except ModelFileError as error:
             reason = str(error).partition(" copy it again")[0].rstrip(":;")
             raise ModelFileError(f"{reason}; delete {self.path} to start again") from None
-        notes = stored.header.get("training", {})
+        notes = stored.header.get("training")
+        if not isinstance(notes, dict):
+            raise ModelFileError(f"{self.path} is not a checkpoint: it says nothing of a training; delete the file")
         if notes.get("fingerprint") != self.mark:
             raise OptionError(
                 f"{self.path} is the checkpoint of a training with other data or options; give those again to go on, "
                 "or remove the file to start again"
             )
         return stored.arrays, notes
+
+
+@contextmanager
+def reading(checkpoint: Checkpoint | None) -> Iterator[None]:
+    """Report parts of a checkpoint that are missing or make no sense, and what to do."""
+    try:
+        yield
+    except ModelFileError as error:
+        if checkpoint is None:
+            raise
+        raise _unusable(checkpoint, str(error)) from None
+    except LoglinearError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if checkpoint is None:
+            raise
+        raise _unusable(checkpoint, f"{type(error).__name__}: {error}") from None
+
+
+def _unusable(checkpoint: Checkpoint, why: str) -> ModelFileError:
+    return ModelFileError(f"{checkpoint.path}: no training can continue from it ({why}); delete it to start again")
 
 
 def resume_state(checkpoint: Checkpoint | None, resume: bool) -> Kept | None:

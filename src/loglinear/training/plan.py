@@ -22,6 +22,8 @@ from loglinear.optimizers.optimizer import OPTIMIZERS, Optimizer, make_optimizer
 from loglinear.options import Registry, spec_name
 from loglinear.training.problem import MAIN, Learnable, Phase
 
+LEAST_L2 = 1e-20  # that is not 0: its inverse is still far from infinite in single precision
+
 # -- what fits together ------------------------------------------------------------------------------------------------
 
 CHAINS_ONLY = "it trains chains only"
@@ -208,6 +210,8 @@ def refuse_iterating(name: str, reason: str, *, init: Any = None, dev: Any = Non
 def l2_factor(l2: float | None, variance: float | None, default: float = 1.0) -> float:
     """The factor of ||w||^2 that ``l2`` and ``variance`` ask for."""
     if variance is None:
+        if l2 is not None and 0.0 < l2 < LEAST_L2:
+            raise OptionError(f"l2={l2} is too small to be told from none; give 0, or at least {LEAST_L2:g}")
         return default if l2 is None else float(l2)
     if l2 is not None:
         raise OptionError(f"l2={l2} and variance={variance} say the same thing twice (l2 = 1 / 2 variance); give one")
@@ -216,6 +220,8 @@ def l2_factor(l2: float | None, variance: float | None, default: float = 1.0) ->
     factor = 1.0 / (2.0 * variance)
     if math.isinf(factor):
         raise OptionError(f"variance={variance} is too small: l2 = 1 / 2 variance would be infinite")
+    if factor < LEAST_L2:
+        raise OptionError(f"variance={variance} is too great to be told from no penalty; give l2=0, or less")
     return factor
 
 

@@ -20,7 +20,7 @@ from loglinear import ending
 from loglinear.arrays import Array, Arrays, Float
 from loglinear.errors import ModelFileError
 from loglinear.optimizers.optimizer import State, l1_of_each
-from loglinear.training.checkpoint import Checkpoint, Kept, fingerprint, fixed_options, resume_state
+from loglinear.training.checkpoint import Checkpoint, Kept, fingerprint, fixed_options, reading, resume_state
 from loglinear.training.dev import Dev
 from loglinear.training.problem import MAIN, Phase, Problem, Stage
 from loglinear.wording import how_many
@@ -294,11 +294,13 @@ class Run:
         stage = self.stages[number]
         weights, phases = stage.begin(self.weights)
         names = [phase.name for phase in phases]
-        reached = 0 if kept is None else names.index(kept[1]["phase"])
+        with reading(self.checkpoint):
+            reached = 0 if kept is None else names.index(kept[1]["phase"])
         last_keep: Arrays = {}
         before: State | None = None
         for phase in phases[reached:]:
-            objective, keep = phase.prepare(weights, None if kept is None else _part("phase.", kept[0]))
+            with reading(None if kept is None else self.checkpoint):
+                objective, keep = phase.prepare(weights, None if kept is None else _part("phase.", kept[0]))
             if keep and phase.name != MAIN and _same(keep, last_keep):
                 continue  # it would learn from the same data as the phase before
             last_keep = keep
@@ -399,10 +401,11 @@ class Run:
         return self.checkpoint is not None and time.perf_counter() - self._saved >= self.checkpoint_seconds
 
     def _restore(self, arrays: Arrays, notes: dict[str, Any]) -> None:
-        self.weights = [np.array(arrays[f"done.{i}"]) for i in range(int(notes["stage"]))]
-        self.ended = [PhaseOutcome(**each) for each in notes["ended"]]
-        self.history = [Progress(*each) for each in notes["history"]]
-        self._began -= float(notes["seconds"])
+        with reading(self.checkpoint):
+            self.weights = [np.array(arrays[f"done.{i}"]) for i in range(int(notes["stage"]))]
+            self.ended = [PhaseOutcome(**each) for each in notes["ended"]]
+            self.history = [Progress(*each) for each in notes["history"]]
+            self._began -= float(notes["seconds"])
 
 
 class _PhaseRun:
@@ -423,13 +426,15 @@ class _PhaseRun:
         counted = run.ended[-1] if phase.continues else None
         if kept is not None:
             arrays, notes = kept
-            try:
+            with reading(run.checkpoint):
                 state = phase.optimizer.restore(_part("optimizer.", arrays))
-            except ModelFileError as error:
-                assert run.checkpoint is not None
-                raise ModelFileError(f"{run.checkpoint.path}: {error}") from None
-            if "best.weights" in arrays:
-                self.best = Best(notes["best_score"], notes["best_iteration"], np.array(arrays["best.weights"]))
+                if "best.weights" in arrays:
+                    self.best = Best(
+                        float(notes["best_score"]), int(notes["best_iteration"]), np.array(arrays["best.weights"])
+                    )
+                for found in (state.weights, *([] if self.best.weights is None else [self.best.weights])):
+                    if found.shape != start.shape:
+                        raise ModelFileError(f"{found.shape} weights, not {start.shape}")
         elif score_start and self.dev is not None:
             self.best = Best(self.dev.score([*run.weights, start]), 0, start.copy())
         if state is None and before is not None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from loglinear.arrays import Bool, Float, Int64
-from loglinear.data.columns.corpus import Attributes, Column, offsets_of
+from loglinear.data.columns.corpus import MOST_VALUE, Attributes, Column, offsets_of
 from loglinear.data.files import Source, check_text, read_bytes, source_name
 from loglinear.errors import DataError
 
@@ -144,15 +144,24 @@ def _parsed(fields: Column, pointer: Int64, numbers: Int64, name: str) -> tuple[
     index: dict[str, int] = {}
     renumber = np.empty(len(fields.values), dtype=np.int32)
     values = np.ones(len(fields.values))
+
+    def line_of(number: int) -> int:
+        pair = int(np.argmax(fields.ids == number))
+        return int(numbers[np.searchsorted(pointer, pair, side="right") - 1])
+
     for number, field in enumerate(fields.values):
         attribute = field
         if ":" in field or "\\" in field:
             attribute, value = _split(field)
             if not attribute or value is None:
-                pair = int(np.argmax(fields.ids == number))
-                line = int(numbers[np.searchsorted(pointer, pair, side="right") - 1])
                 wrong = "has no name" if not attribute else "has a value that is not a finite number"
-                raise DataError(f"attribute {field!r:.60} {wrong}; write a colon inside a name as \\:", name, line)
+                raise DataError(
+                    f"attribute {field!r:.60} {wrong}; write a colon inside a name as \\:", name, line_of(number)
+                )
+            if abs(value) > MOST_VALUE:
+                raise DataError(
+                    f"attribute {field!r:.60}: values are at most {MOST_VALUE:g}; scale it", name, line_of(number)
+                )
             values[number] = value
         renumber[number] = index.setdefault(attribute, len(index))
     ids = renumber[fields.ids] if len(index) < len(fields.values) else fields.ids

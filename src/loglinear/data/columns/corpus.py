@@ -25,6 +25,7 @@ from loglinear.errors import DataError, OptionError
 
 A = TypeVar("A")
 PYTHON = "<python>"
+MOST_VALUE = 1e15  # of an attribute: beyond it, a score has no digits left for anything else
 
 
 def ranges(starts: Int64, lengths: Int64) -> Int64:

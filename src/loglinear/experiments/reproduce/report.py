@@ -11,7 +11,7 @@ from loglinear.errors import DataError
 from loglinear.experiments.charts import Chart
 from loglinear.experiments.reproduce.papers import PAPERS
 from loglinear.experiments.store import NOTHING, NUMBER, is_finite, misfit, read_results, unreadable
-from loglinear.experiments.tables import Table, table_text
+from loglinear.experiments.tables import Table, code, plain, table_text
 
 FIGURES = "figures"
 HEAD = """# Results
@@ -97,7 +97,7 @@ def _section(content: dict[str, Any], run: int) -> tuple[str, dict[str, str]]:
         chart = Chart(**fields)
         name = f"{chart.name}-run-{run}.svg" if run > 1 else f"{chart.name}.svg"
         figures[name] = chart.svg()
-        parts.append(f"{chart.note}\n\n![{chart.title}]({FIGURES}/{name})\n")
+        parts.append(f"{plain(chart.note)}\n\n![{plain(chart.title)}]({FIGURES}/{name})\n")
     return "\n".join(parts), figures
 
 
@@ -108,8 +108,11 @@ def _about(about: dict[str, Any], cells: dict[str, dict[str, Any]]) -> str:
         f"{name} {version}" for name, version in where["versions"].items() if name != "python-crfsuite"
     )
     spent = sum(cell["seconds"] for cell in cells.values()) / 60
+    machine = plain(
+        f"{versions}; seed {about['seed']}; {where['cores']} cores of {where['processor']}, {where['system']}"
+    )
     return (
-        f"`{about['command']}`: {versions}; seed {about['seed']}; {where['cores']} cores of {where['processor']}, "
-        f"{where['system']}; {about['date']}. {len(cells):,} trainings, {spent:,.1f} minutes of processor time in "
-        f"training, {about['clock_seconds'] / 60:,.1f} minutes on the clock.\n"
+        f"{code(about['command'])}: {machine}; {plain(about['date'])}. {len(cells):,} trainings, "
+        f"{spent:,.1f} minutes of processor time in training, "
+        f"{about['clock_seconds'] / 60:,.1f} minutes on the clock.\n"
     )

@@ -35,6 +35,8 @@ from loglinear.structures.chain import log_sums, sums
 from loglinear.structures.chain.sums import Parts
 from loglinear.structures.sequences import Sequences, SequenceScores
 
+GREAT_SCORE = 1e6  # beyond it, a sum in log space would lose more than ten of its digits
+
 
 @dataclass(frozen=True, slots=True)
 class ChainScores(SequenceScores):
@@ -251,7 +253,7 @@ class Chain(Sequences):
 
     def draws(self, scores: ChainScores, uniforms: Float) -> Int32:
         """A draw for each row of ``uniforms`` [n, N], numbers from 0 to 1."""
-        parts, labels = self._checked(scores), np.empty(uniforms.shape, dtype=np.int32)
+        parts, labels = self._levelled(self._checked(scores))[0], np.empty(uniforms.shape, dtype=np.int32)
         infeasible = log_sums.sample(self.offsets, parts, uniforms, labels)
         if infeasible >= 0:
             raise InfeasibleError(int(infeasible))
@@ -475,8 +477,32 @@ class Chain(Sequences):
         scaled(self.offsets, parts, weights, log_z, status, expected)
         left = np.flatnonzero(status == NEEDS_LOG_SPACE).astype(np.int64)
         if len(left):
-            log_sums.forward_backward(self.offsets, left, parts, weights, log_z, expected)
+            level, height = self._levelled(parts)
+            log_sums.forward_backward(self.offsets, left, level, weights, log_z, expected)
+            log_z[left] += height[left]
         return log_z
+
+    def _levelled(self, parts: Parts) -> tuple[Parts, Float]:
+        """The same distribution with emissions and edges of at most 0, and what that takes off log Z [S].
+
+        A sum in log space has as many digits as the greatest score leaves it. Scores that are not great stay as they
+        are.
+        """
+        peaks, heights = [], np.zeros(self.n_positions + 1)
+        for array in (parts.emission, parts.edge):
+            peak = array.max(axis=tuple(range(1, array.ndim)))
+            peak[np.isneginf(peak)] = 0.0
+            peaks.append(peak)
+        if len(peaks[1]):
+            peaks[1][self.offsets[:-1][np.diff(self.offsets) > 0]] = 0.0  # nothing leads to a first position
+        if max(np.abs(peak).max(initial=0.0) for peak in peaks) < GREAT_SCORE:
+            return parts, np.zeros(self.n_sequences)
+        for peak in peaks:
+            if len(peak):
+                heights[1:] += np.cumsum(peak)
+        height = np.diff(heights[self.offsets])
+        level = parts._replace(emission=parts.emission - peaks[0][:, None], edge=parts.edge - peaks[1][:, None, None])
+        return level, height
 
     def _checked(self, scores: ChainScores) -> Parts:
         """The arrays of ``scores`` in the form that kernels take; rejects NaN and +inf."""

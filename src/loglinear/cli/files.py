@@ -1,0 +1,156 @@
+"""The files that a verb reads and writes: one check, before any work, that outputs can be written and destroy nothing.
+
+Declarations say what a value names (:class:`loglinear.options.File`): options in their classes, parameters of a verb in
+their annotations, ``Annotated[str, typer.Argument(...), READ]``. :func:`loglinear.cli.options.takes` hands them to
+:func:`check` before it calls the verb, so that no verb needs a check of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from loglinear.errors import OptionError
+from loglinear.options import File, declared
+
+PIPE = "-"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A file on the command line: the flag or argument that names it, its name, and what becomes of it."""
+
+    flag: str
+    path: str
+    file: File
+
+
+def named(flag: str, file: File, value: Any) -> Iterator[Named]:
+    """The files that a value names: none if it is None or a word, several if it is a list or a setting."""
+    if value is None:
+        return
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from named(flag, file, each)
+    elif file.settings is not None:
+        option, _, values = str(value).partition("=")
+        known = declared(file.settings).get(option.strip())
+        if known is not None and known.file is not None:
+            yield from named(flag, known.file, [part.strip() for part in values.replace(";", ",").split(",")])
+    elif file.written or (str(value) not in file.words and str(value).endswith(file.suffix)):
+        yield Named(flag, os.fspath(value), file)
+
+
+def check(files: Iterable[Named]) -> None:
+    """Reject outputs that cannot be written, or that are an input or another output under whatever name.
+
+    Files are compared by what they are, not by their names: links, hard links and redirected standard streams are
+    seen through. Devices and pipes may be named any number of times.
+    """
+    files = list(files)
+    inputs = (each for each in files if not (each.file.written or each.file.folder))
+    taken = {key: f"the input {each.path}" for each in inputs for key in _keys(each.path, 0)}
+    for each in (each for each in files if each.file.written):
+        check_place(each)
+        for path in (each.path, *_beside(each)):
+            for key in _keys(path, 1):
+                other = taken.setdefault(key, each.flag)
+                if other != each.flag:
+                    _reject(each, path, other)
+
+
+def check_place(output: Named) -> None:
+    """Reject an output that cannot be written, before hours are spent on it."""
+    path, file = output.path, output.file
+    if path == PIPE:
+        if file.resumed and not file.piped:
+            raise OptionError(f"{output.flag} keeps what is finished, to continue from it, in a file; name one")
+        if not file.piped:
+            raise OptionError(
+                "-: models and charts are written to files, not to standard output; name a file, as in -o FILE"
+            )
+        return
+    if not path.lower().endswith(file.suffix):
+        raise OptionError(f"{path}: charts are written as SVG; name a file that ends in {file.suffix}")
+    if file.folder:
+        _check_folder(path)
+        return
+    for each in (path, *_beside(output)):
+        _check_file(each)
+
+
+def _check_file(path: str) -> None:
+    """Reject a file that cannot be written, or that its owner has made read-only."""
+    target = os.path.realpath(path)  # links are followed, not replaced
+    try:
+        status = os.stat(target)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:  # a link to itself, a name that is too long
+        reason = getattr(error, "strerror", None) or error
+        raise OptionError(f"{path}: cannot be written: {reason}; name another file") from None
+    else:
+        if stat.S_ISDIR(status.st_mode):
+            raise OptionError(f"{path} is a folder; name the file to write")
+        if not os.access(target, os.W_OK):
+            raise OptionError(f"{path} may not be written: it is read-only; name another file")
+        if not stat.S_ISREG(status.st_mode):  # a device or a pipe, written to as it is
+            return
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        link = f", where {path} is a link to" if os.path.islink(path) else ""
+        raise OptionError(
+            f"{path}: there is no folder {folder if link else os.path.dirname(path)}{link}; create it first"
+        )
+    _check_writable(path, folder)
+
+
+def _check_folder(path: str) -> None:
+    """Reject a folder that cannot be made or written to."""
+    folder = os.path.realpath(path)
+    while not os.path.lexists(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        raise OptionError(f"{path}: {folder} is not a folder; name another one")
+    _check_writable(path, folder)
+
+
+def _check_writable(path: str, folder: str) -> None:
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OptionError(f"{path}: cannot write to {folder}: {error.strerror}; choose another folder") from None
+
+
+def _beside(output: Named) -> list[str]:
+    return [] if output.path == PIPE else [output.path + suffix for suffix in output.file.beside]
+
+
+def _keys(path: str, descriptor: int) -> list[object]:
+    """What all names of a file share: its inode or, if there is none yet, its real path.
+
+    ``-`` is the standard stream of that ``descriptor``, and the file it is redirected to. Devices and pipes have none.
+    """
+    own: list[object] = [(PIPE, descriptor)] if path == PIPE else []
+    try:
+        status = os.fstat(descriptor) if path == PIPE else os.stat(path)
+    except (OSError, ValueError):
+        return own or [os.path.realpath(path)]
+    if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
+        own.append((status.st_dev, status.st_ino))
+    return own
+
+
+def _reject(output: Named, path: str, other: str) -> None:
+    if path == PIPE and not other.startswith("the input"):
+        raise OptionError(
+            f"{other} - and {output.flag} -: standard output has room for one of them; write the other to a file"
+        )
+    what = f"{output.flag} {output.path}" + ("" if path == output.path else f", by {path} beside it,")
+    raise OptionError(f"{what} would overwrite {other}; name another file")
