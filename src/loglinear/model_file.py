@@ -48,6 +48,7 @@ import numpy.typing as npt
 
 from loglinear import __version__
 from loglinear.arrays import Array, Arrays, Float, Int32, Int64, UInt8
+from loglinear.documents import parsed_json
 from loglinear.errors import LoglinearError, ModelFileError, ModelKindError, OptionError
 
 FORMAT = "loglinear"
@@ -335,8 +336,8 @@ def _parsed(name: str, text: str | bytes) -> Any:
 
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8")
-        return json.loads(decoded, object_pairs_hook=unique, parse_constant=constant)
-    except (ValueError, RecursionError):
+        return parsed_json(decoded, object_pairs_hook=unique, parse_constant=constant)
+    except ValueError:
         _damaged(name, "its header is not valid JSON")
 
 

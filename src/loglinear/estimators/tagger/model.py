@@ -39,7 +39,7 @@ from loglinear.structures.chain.steps import is_sparse
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.constraints import Constraints
 from loglinear.structures.gold import Gold
-from loglinear.system import in_threads, thread_count
+from loglinear.system import check_memory, in_threads, size_of, thread_count
 
 if TYPE_CHECKING:  # a model that has none of these does without importing them
     from loglinear.criteria.costs import Cost
@@ -516,6 +516,7 @@ def _narrow(numbers: Array) -> Array:
 MOST_SCALING = 1e6
 MOST_SCORES = 2**31  # numbers in a table of scores, 16 GB
 MOST_FOURGRAMS = 2**27  # the same of label 4-grams, 1 GB: a pass keeps several such tables for each thread
+TABLES = 6  # of the scores of label n-grams that training holds, with few threads
 LONG = 256  # tokens of a sequence that there should be room for
 LABELS_OF = {"state": 1, "edge": 2, "transition": 2, "trigram": 3, "fourgram": 4}  # how many labels a kind looks at
 
@@ -842,10 +843,18 @@ class ChainModel(SequenceModel):
             start[part.start + place[found]] = other.weights[their_part.start + found]
 
 
+def table_size(n_states: int, order: int) -> float:
+    """Bytes of the scores of all label n-grams of the order."""
+    return 8.0 * float(n_states) ** (order + 1)
+
+
 def check_size(n_states: int, order: int, has_edges: bool) -> None:
     """Reject more labels than a chain has room for, before anything large is made."""
     if n_states**2 > MOST_SCORES:
-        raise DataError(f"{n_states:,} labels are too many: a chain has at most {int(MOST_SCORES**0.5):,}")
+        raise DataError(
+            f"{n_states:,} labels are too many: a chain has at most {int(MOST_SCORES**0.5):,}, since a score for every "
+            f"two of them takes {size_of(8.0 * n_states**2)}"
+        )
     if order == 2 and n_states**3 > MOST_SCORES:
         size = f"{8e-9 * float(n_states) ** 3:,.0f} GB"
         raise OptionError(f"order=2 needs a score for every three of {n_states:,} labels ({size}); use order=1")
@@ -855,6 +864,8 @@ def check_size(n_states: int, order: int, has_edges: bool) -> None:
             f"order=3 needs a score for every four of {n_states:,} labels ({size}), and goes up to {most} labels; "
             "use order=2"
         )
+    if order > 1:
+        check_memory(TABLES * table_size(n_states, order), f"order={order} with {n_states:,} labels", "use order=1")
     if has_edges and n_states**2 * LONG > MOST_SCORES:
         raise OptionError(
             f"a template that looks at two labels (B) needs a score for every pair of {n_states:,} labels at each "
