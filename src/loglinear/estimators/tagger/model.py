@@ -186,7 +186,7 @@ class SequenceInference(ABC):
             if self.sub_labels > 1:
                 return [_sorted(*ranked) for ranked in self._distinct(structure, scores, k, log_z)]
             ranked = structure.k_best(scores, k)
-            return [(labels, np.exp(score - z)) for (labels, score), z in zip(ranked, log_z, strict=True)]
+            return [(labels, _probability(score - z)) for (labels, score), z in zip(ranked, log_z, strict=True)]
 
         return list(chain.from_iterable(self.map_blocks(corpus, allowed, n_threads, best)))
 
@@ -245,7 +245,7 @@ class SequenceInference(ABC):
                 found[chosen] = (structure.log_partition(only) - log_z)[sequence[chosen]]
             return found
 
-        return np.exp(_joined(self.map_blocks(corpus, allowed, n_threads, log_p), np.float64))
+        return _probability(_joined(self.map_blocks(corpus, allowed, n_threads, log_p), np.float64))
 
     def _only(self, structure: Any, scores: Any, labels: Int32) -> Any:
         """The scores with all but the sub-labels of ``labels`` [N] ruled out."""
@@ -274,7 +274,7 @@ class SequenceInference(ABC):
             log_p = structure.log_partition(self._only(structure, scores, chosen)) - log_z
             for i, each in enumerate(probabilities):
                 if rank < len(each):
-                    each[rank] = np.exp(log_p[i])
+                    each[rank] = _probability(log_p[i])
         return list(zip(found, probabilities, strict=True))
 
     def map_blocks(
@@ -294,6 +294,11 @@ class SequenceInference(ABC):
                 raise InfeasibleError(first + error.sequence, self.why_infeasible) from None
 
         return in_threads(run, self.blocks(corpus), 1 if self.one_by_one else n_threads)
+
+
+def _probability(log_p: Any) -> Any:
+    """exp(log_p), at most 1: great scores leave rounding errors that are great, too."""
+    return np.exp(np.minimum(log_p, 0.0))
 
 
 def _first_distinct(labellings: Int32, k: int) -> Int32:
@@ -575,6 +580,9 @@ class ChainModel(SequenceModel):
         if (order, sub_labels) != (options.value("order"), options.value("sub_labels", 1)):
             read.fail("order", "the model is of another order, or has other sub-labels, than its options say")
         n = len(labels) * sub_labels
+        has_edges = "edge.counts" in read.arrays
+        plain = order == 1 and not (has_edges or read.has("base") or read.flag("local") or "scaling" in read.arrays)
+        read.room("order" if order > 1 else "sub_labels", _use_of(n, order, has_edges, plain))
         features = ChainFeatures(
             n_labels=n,
             order=order,
@@ -841,6 +849,13 @@ class ChainModel(SequenceModel):
             place = find_keys(my_keys, their_keys)
             found = np.flatnonzero(place >= 0)
             start[part.start + place[found]] = other.weights[their_part.start + found]
+
+
+def _use_of(n_states: int, order: int, has_edges: bool, plain: bool) -> float:
+    """Bytes that the scores of a chain take when it labels; a ``plain`` one with many labels has lists, no matrix."""
+    n = float(n_states)
+    tables = 2000.0 * n if plain else 4.0 * table_size(n_states, order)
+    return tables + (8.0 * LONG * n * n if has_edges else 0.0)
 
 
 def table_size(n_states: int, order: int) -> float:
