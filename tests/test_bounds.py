@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from loglinear.criteria.costs import make_cost
 from loglinear.data import read_columns
 from loglinear.data.files import byte_blocks, read_bytes
 from loglinear.data.tables import read_table
+from loglinear.data.trees.transforms import binarise, restore
+from loglinear.data.trees.tree import parse_tree
 from loglinear.documents import DEEPEST, parsed_json
 from loglinear.errors import DataError, OptionError
 from loglinear.experiments.store import read_results
@@ -74,6 +77,8 @@ def test_a_gzip_file_that_unpacks_to_far_too_much_is_refused(bomb: Path, reading
     imports = """
 from loglinear.data import read_columns, read_jsonl, read_text
 from loglinear.data.tables import read_table
+from loglinear.data.trees.transforms import binarise, restore
+from loglinear.data.trees.tree import parse_tree
 from loglinear.data.trees.tree import read_trees
 from loglinear.data.dependencies import read_conllu
 from loglinear.errors import DataError
@@ -186,3 +191,24 @@ def test_there_is_room_for_all_labellings_but_no_more_than_k(n_choices: int, k: 
 def test_constraints_in_a_file_are_read(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text(json.dumps({"scheme": "bio"}))
     assert read_constraints(str(tmp_path / "c.json")) == {"scheme": "bio"}
+
+
+# -- wide files ------------------------------------------------------------------------------------------------------
+
+
+def test_a_phrase_of_many_children_is_binarised_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = parse_tree("(S " + "(N a)" * 20_000 + ")")
+    for factor in ("head", "right", "left"):
+        begin = time.process_time()
+        assert restore(binarise(tree, horizontal=1, factor=factor)) == tree
+        assert time.process_time() - begin < 10.0
+        with pytest.raises(DataError, match=r"of 20,000 children; .* choose how many, as in horizontal=2"):
+            binarise(tree, factor=factor)
+
+
+def test_thousands_of_columns_take_little_memory_each(tmp_path: Path) -> None:
+    path = tmp_path / "wide.txt"
+    path.write_text((" ".join(f"v{c % 7}" for c in range(20_000)) + "\n") * 2)
+    code = f"corpus = read_columns({str(path)!r}); print(corpus.n_columns, corpus.n_tokens)"
+    imports = "from loglinear.data import read_columns\nfrom loglinear.data.columns import scanning\nimport numba"
+    assert limited(code, imports=imports, megabytes=150).split() == ["20000", "2"]

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loglinear.errors import TemplateError
+from loglinear.errors import DataError, TemplateError
+from loglinear.features.templates.gazetteer import Gazetteer
 from loglinear.features.templates.language import TemplateSet, compile_regex
 from loglinear.features.templates.patterns import LENGTHS, Pattern, Simulation, _Unsupported, longest_quick
 from loglinear.features.templates.sets import SETS, load_template
@@ -80,3 +81,10 @@ def test_a_row_of_thousands_of_digits_is_a_clear_error() -> None:
     for line in (f"U:%x[{'9' * 5000},0]", f"U:%x[0,{'9' * 5000}]"):
         with pytest.raises(TemplateError, match="of more than 9 digits"):
             TemplateSet.parse(line)
+
+
+def test_an_entry_of_a_gazetteer_has_a_bounded_length() -> None:
+    words = " ".join("abc"[n % 3] for n in range(1000))
+    assert Gazetteer("g", [words])
+    with pytest.raises(DataError, match="has an entry of 1,001 words; at most 1,000"):
+        Gazetteer("g", [f"{words} d"])

@@ -254,6 +254,7 @@ class SequenceInference(ABC):
 
     def _label_marginals(self, structure: Any, scores: Any) -> Float:
         states = structure.expectations(scores)[1].emission
+        np.minimum(states, 1.0, out=states)  # great scores leave rounding errors that are great, too
         return states if self.sub_labels == 1 else states.reshape(len(states), -1, self.sub_labels).sum(axis=2)
 
     def _distinct(self, structure: Any, scores: Any, k: int, log_z: Float) -> list[Ranked]:
