@@ -33,8 +33,8 @@ from loglinear.estimators.estimator import ESTIMATORS
 GOLDEN = Path(__file__).parents[1] / "golden" / "models"
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 3, 7, 255, 10**4, 10**6, 2**31, 2**53, 2**63, 10**30, 10**400, 0.0, -0.5, 0.5,
-    1e-300, 1e150, 1e308, -1e308, "", "x", "\ud800", "a" * 1000, "chain", "segments", [], [0], [[]], ["a", "a"], [1e308], {},
-    {"a": 1}, [[[[1]]]],
+    1e-300, 1e150, 1e308, -1e308, "", "x", "\ud800", "a" * 1000, "chain", "segments", [], [0], [[]], ["a", "a"],
+    [1e308], {}, {"a": 1}, [[[[1]]]],
 )  # fmt: skip
 NUMBERS = (0.0, -1.0, 1.0, 1e150, 1e308, -1e308, np.nan, np.inf, -np.inf, 1e-300)
 TYPES = ("f8", "f4", "f2", "i8", "i4", "u1", "?")
