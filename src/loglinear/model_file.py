@@ -35,7 +35,6 @@ import os
 import re
 import secrets
 import stat
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,8 +47,10 @@ import numpy.typing as npt
 
 from loglinear import __version__
 from loglinear.arrays import Array, Arrays, Float, Int32, Int64, UInt8
+from loglinear.documents import parsed_json
 from loglinear.ending import removing
 from loglinear.errors import LoglinearError, ModelFileError, ModelKindError, OptionError
+from loglinear.system import MEMORY, memory, size_of
 
 FORMAT = "loglinear"
 FORMAT_VERSION = 1
@@ -333,8 +334,8 @@ def _parsed(name: str, text: str | bytes) -> Any:
 
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8")
-        return json.loads(decoded, object_pairs_hook=unique, parse_constant=constant)
-    except (ValueError, RecursionError):
+        return parsed_json(decoded, object_pairs_hook=unique, parse_constant=constant)
+    except ValueError:
         _damaged(name, "its header is not valid JSON")
 
 
@@ -522,6 +523,8 @@ def restored(numbers: Array, exponent: int) -> Float:
 
 Shape = tuple[int | None, ...]  #: of an array, None where any length will do
 _MISSING: Any = object()
+GREATEST = 1e100  #: largest number accepted from a file: its square is still finite
+_ROOM, _ROOM_RATIO = 500_000_000, 1000  # what a model may need to be used: bytes, and times the bytes of its file
 
 
 def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: str | None = None) -> Reader:
@@ -549,6 +552,8 @@ class Reader:
         Those of the section, without its prefix.
     place : str
         The section, as in ``"base."``; empty for the whole file.
+    size : int
+        Bytes of the file.
     """
 
     file: str
@@ -556,11 +561,12 @@ class Reader:
     header: Mapping[str, Any]
     arrays: Mapping[str, Array]
     place: str = ""
+    size: int = 0
 
     @classmethod
     def of(cls, stored: ModelFile) -> Reader:
         """The reader of a whole file."""
-        return cls(stored.name, stored.kind, stored.header, stored.arrays)
+        return cls(stored.name, stored.kind, stored.header, stored.arrays, size=stored.size)
 
     # -- errors ----------------------------------------------------------------------------------------------------
 
@@ -592,6 +598,19 @@ class Reader:
         ) as error:
             self.fail(part, str(error) or type(error).__name__)
 
+    def room(self, part: str, n_bytes: float) -> None:
+        """Refuse a part of which the use would take ``n_bytes``, if that is out of proportion to the file.
+
+        A file of some kilobytes can name sizes whose product fills any machine. What a model needs may be 1000 times
+        its file, and 500 MB in any case; ``LOGLINEAR_MEMORY`` allows more, or less.
+        """
+        allowed = memory() if os.environ.get(MEMORY) else max(_ROOM, _ROOM_RATIO * self.size)
+        if n_bytes > allowed:
+            self._fail(
+                f"{self.place}{part}: using it would take about {size_of(n_bytes)} of memory, for a file of "
+                f"{size_of(self.size)}; if you trust the file, set {MEMORY}, as in {MEMORY}={n_bytes / 1e9:.0f}G"
+            )
+
     # -- the header --------------------------------------------------------------------------------------------------
 
     def value(self, key: str, default: Any = _MISSING) -> Any:
@@ -609,7 +628,7 @@ class Reader:
             self.fail(key, f"{found!r:.40} is not a JSON object")
         start = f"{key}." if prefix is None else prefix
         arrays = {name.removeprefix(start): each for name, each in self.arrays.items() if name.startswith(start)}
-        return Reader(self.file, self.kind, found, arrays, f"{self.place}{key}.")
+        return Reader(self.file, self.kind, found, arrays, f"{self.place}{key}.", self.size)
 
     def has(self, key: str) -> bool:
         """Whether something other than None is stored under ``key``."""
@@ -630,11 +649,11 @@ class Reader:
         return found
 
     def number(self, key: str, least: float = -math.inf, above: float = -math.inf) -> float:
-        """A finite number that is at least ``least`` and greater than ``above``."""
+        """A number up to :data:`GREATEST` that is at least ``least`` and greater than ``above``."""
         found = self.value(key)
         if isinstance(found, bool) or not isinstance(found, int | float):
             self.fail(key, f"{found!r:.40} is not a number")
-        if not (least <= found and above < found and abs(found) <= sys.float_info.max):
+        if not (least <= found and above < found and abs(found) <= GREATEST):
             bound = f" of at least {least:g}" if least > above else f" greater than {above:g}" if above > least else ""
             self.fail(key, f"{found!r:.40} is not a finite number{bound}")
         return float(found)
@@ -698,11 +717,13 @@ class Reader:
         return found
 
     def floats(self, name: str, shape: Shape, low: float | None = None, high: float | None = None) -> Float:
-        """Numbers as float64: all finite or, with bounds, from ``low`` to ``high``, each of which may be infinite."""
+        """Numbers as float64: up to :data:`GREATEST`, or from ``low`` to ``high``, each of which may be infinite."""
         found = self.array(name, (np.float64, np.float32, np.float16), shape).astype(np.float64)
         if low is None and high is None:
             if not np.isfinite(found).all():
                 self.fail(name, "not all numbers are finite")
+            if not (np.abs(found) <= GREATEST).all():
+                self.fail(name, f"not all numbers lie between -{GREATEST:g} and {GREATEST:g}")
             return found
         least, most = -math.inf if low is None else low, math.inf if high is None else high
         if not ((found >= least) & (found <= most)).all():  # false for NaN too
@@ -713,6 +734,13 @@ class Reader:
         """Log-probabilities [n] that add up to one; zero probability may be among them."""
         found = self.floats(name, (n,), high=1e-9)
         if not abs(float(np.exp(found).sum()) - 1.0) < 1e-6:
+            self.fail(name, "the probabilities do not add up to one")
+        return found
+
+    def log_rows(self, name: str, shape: Shape) -> Float:
+        """Finite log-probabilities [n, D]; those of a row add up to one."""
+        found = self.floats(name, shape, low=-GREATEST, high=1e-9)
+        if not np.allclose(np.exp(found).sum(axis=1), 1.0, atol=1e-6):
             self.fail(name, "the probabilities do not add up to one")
         return found
 

@@ -1,8 +1,10 @@
-"""The machine: threads for kernels that release the GIL, and a folder for files that can be made or fetched again."""
+"""The machine: threads for kernels that release the GIL, memory, and a folder for files that can be made again."""
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -188,6 +190,65 @@ def locked(folder: Path) -> Iterator[None]:
     finally:
         if handle is not None:
             os.close(handle)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Memory: what a request would need is compared with what there is before any of it is allocated, since systems that
+# promise more than they have end a process without a word.
+
+MEMORY = "LOGLINEAR_MEMORY"
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def _limits() -> Iterator[int]:
+    """The bytes that the machine, a control group and the shell's ``ulimit -v`` leave to a process."""
+    with suppress(AttributeError, ValueError, OSError):
+        yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for place in _CGROUPS:
+        with suppress(OSError, ValueError):  # ValueError: "max", no limit
+            yield int(Path(place).read_text())
+    with suppress(ImportError):
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if soft != resource.RLIM_INFINITY:
+            yield soft
+
+
+def memory() -> int:
+    """Bytes that this process may use: ``LOGLINEAR_MEMORY`` if it is set, else what machine and control group have."""
+    if given := os.environ.get(MEMORY):
+        match = re.fullmatch(r"(\d{1,12})([kMGT]?)", given, re.ASCII)
+        if match is None:
+            raise OptionError(f"{MEMORY}={given} must be a number of bytes, such as 500M or 16G")
+        return int(match[1]) * _UNITS[match[2]]
+    return min(_limits(), default=2**63 - 1)
+
+
+def size_of(n_bytes: float) -> str:
+    """A number of bytes as text: ``3.2 GB``."""
+    for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
+        if n_bytes < 1000 or unit == "PB":
+            break
+        n_bytes /= 1000
+    return f"{n_bytes:,.0f} {unit}" if unit == "bytes" or n_bytes >= 100 else f"{n_bytes:.2g} {unit}"
+
+
+def too_large(n_bytes: float) -> str:
+    """What is wrong with a request for ``n_bytes``, and how to allow it; empty if there is as much memory."""
+    if n_bytes < 10**8 or n_bytes <= (limit := memory()):  # so little is not worth a look at the machine
+        return ""
+    return (
+        f"needs about {size_of(n_bytes)} of memory, but this process may use {size_of(limit)} "
+        f"(what the machine has; to allow more, set {MEMORY}, as in {MEMORY}={max(1, math.ceil(n_bytes / 1e9))}G)"
+    )
+
+
+def check_memory(n_bytes: float, what: str, remedy: str = "") -> None:
+    """Refuse, as an :class:`OptionError`, what would take more than :func:`memory`; ``what`` begins the message."""
+    if wrong := too_large(n_bytes):
+        raise OptionError(f"{what} {wrong}{'; ' if remedy else ''}{remedy}")
 
 
 # ----------------------------------------------------------------------------------------------------------------------

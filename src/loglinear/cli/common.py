@@ -185,12 +185,12 @@ def tagger_of(model: TaggerOptions) -> Tagger:
 
 def read_constraints(name: str | None) -> str | dict[str, object] | None:
     """The name of a scheme as it is, or the content of a JSON file."""
-    import json
+    from loglinear.documents import parsed_json
 
     if name is None or not name.endswith(".json"):
         return name
     try:
-        content = json.loads(Path(name).read_text(encoding="utf-8"))
+        content = parsed_json(Path(name).read_text(encoding="utf-8"))
     except ValueError as error:
         raise OptionError(f"{name}: not valid JSON: {error}") from None
     if not isinstance(content, dict):

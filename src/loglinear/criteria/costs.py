@@ -28,7 +28,6 @@ is asked about the labellings of n-best lists (:mod:`~loglinear.criteria.n_best`
 from __future__ import annotations
 
 import inspect
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +42,7 @@ import numpy.typing as npt
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.criteria.brackets import Brackets
 from loglinear.data.columns.corpus import ranges
+from loglinear.documents import parsed_json
 from loglinear.errors import OptionError
 from loglinear.structures.chain.steps import FEWEST_LABELS
 from loglinear.structures.chain.wide import CostLists
@@ -321,7 +321,7 @@ def _of_labels(function: Callable[..., Any], gold: str, predicted: str, kind: st
 def _named(spec: str, labels: Sequence[str], counts: Float) -> CostLists:
     if spec.endswith(".json"):
         try:
-            costs = json.loads(Path(spec).read_text(encoding="utf-8"), parse_int=float)
+            costs = parsed_json(Path(spec).read_text(encoding="utf-8"), parse_int=float)
         except OSError as error:
             raise OptionError(f"cost {spec}: cannot be read: {error.strerror}") from None
         except ValueError as error:

@@ -1,7 +1,8 @@
 """Reading and writing bytes: paths, ``.gz``, standard input and output, open binary files, and atomic output.
 
 :func:`byte_blocks` reads any source block by block and :func:`read_bytes` all at once. Both decompress data that
-starts with gzip's magic bytes, so a ``.gz`` name is not needed and standard input may be compressed.
+starts with gzip's magic bytes, so a ``.gz`` name is not needed and standard input may be compressed. What is unpacked
+is bounded (:class:`_Unpacked`), and so is a line and whatever is read at once: by the memory that there is.
 :func:`atomic_output` opens a file that gets its final name only on success: a killed or failing program leaves the old
 file untouched.
 """
@@ -10,24 +11,33 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import json
+import io
 import os
 import secrets
 import shutil
+import stat
 import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
+from loglinear.documents import parsed_json
 from loglinear.ending import removing
-from loglinear.errors import DataError
+from loglinear.errors import DataError, OptionError
 from loglinear.streams import TerminalBytes
+from loglinear.system import memory, size_of, too_large
 
 Source = str | os.PathLike[str] | BinaryIO | IO[bytes]
 STDIN, STDOUT = "<stdin>", "<stdout>"
 _GZIP = b"\x1f\x8b"
+RATIO = "LOGLINEAR_UNPACK_RATIO"
+_RATIO = 100  # of unpacked to packed bytes; text has 3 to 20, blanks have 1000
+_ALWAYS = 64_000_000  # bytes that any file may unpack to
+_PART = 1 << 22  # bytes read at a time where the size of the whole is not known
+_LINE_SHARE = 16  # a line may be as long as this part of memory: the places of its fields take several times its bytes
 
 
 def source_name(source: Source) -> str:
@@ -39,30 +49,60 @@ def source_name(source: Source) -> str:
 
 
 class _Rejoined:
-    """An open file with the bytes that were read to detect its format put back in front."""
+    """An open file with the bytes that were read to detect its format put back in front; counts what was read."""
 
     def __init__(self, head: bytes, rest: Any) -> None:
         self._head, self._rest = head, rest
+        self.count = 0
 
     def read(self, size: int = -1) -> bytes:
         head, self._head = self._head, b""
-        if not head:
-            return cast(bytes, self._rest.read(size))
-        if 0 <= size <= len(head):
+        if 0 <= size < len(head):
             head, self._head = head[:size], head[size:]
-            return head
-        return head + cast(bytes, self._rest.read(size - len(head) if size >= 0 else -1))
+        else:
+            head += cast(bytes, self._rest.read(size - len(head) if size >= 0 else -1))
+        self.count += len(head)
+        return head
+
+
+class _Unpacked:
+    """The content of a gzip file, of which no more is unpacked than a text would give.
+
+    A gzip file of blanks unpacks to a thousand times its size. More than 100 times the bytes read so far, or the ratio
+    in ``LOGLINEAR_UNPACK_RATIO``, are an error; 64 MB are always allowed.
+    """
+
+    def __init__(self, packed: _Rejoined, name: str) -> None:
+        self._packed, self._name, self._count = packed, name, 0
+        self._stream = gzip.GzipFile(fileobj=cast(Any, packed), mode="rb")
+        given = os.environ.get(RATIO, "")
+        if given and not (given.isascii() and given.isdecimal() and 0 < len(given) < 10):
+            raise OptionError(f"{RATIO}={given} must be a whole number, such as {10 * _RATIO}")
+        self._ratio = int(given or _RATIO)
+
+    def read(self, size: int) -> bytes:
+        part = self._stream.read(size if size >= 0 else _PART)
+        self._count += len(part)
+        if self._count > max(_ALWAYS, self._ratio * self._packed.count):
+            raise DataError(
+                f"its first {size_of(self._packed.count)} unpack to more than {size_of(self._count)}, more than "
+                f"{self._ratio} times as much, which no text does; if it is one, set {RATIO} to a greater number, "
+                f"as in {RATIO}={10 * self._ratio}",
+                self._name,
+            )
+        return part
 
 
 def byte_blocks(source: Source, size: int = -1) -> Iterator[bytes]:
     """Yield the bytes of a path, of ``-`` (standard input) or of an open binary file, decompressed if gzip.
 
-    Blocks have about ``size`` bytes; by default there is only one. The source is read lazily.
+    Blocks have about ``size`` bytes; by default a file is one, and a pipe or a gzip file a few. The source is read
+    lazily.
 
     Raises
     ------
     DataError
-        If the file does not exist, cannot be read, or holds damaged gzip data.
+        If the file does not exist, cannot be read, holds damaged gzip data or some that unpacks to far too much.
     """
     name = source_name(source)
     packed = False
@@ -81,12 +121,14 @@ def byte_blocks(source: Source, size: int = -1) -> Iterator[bytes]:
             while 0 < len(head) < len(_GZIP) and (more := stream.read(len(_GZIP) - len(head))):
                 head += more
             packed = head == _GZIP
-            rejoined: Any = _Rejoined(head, stream)
+            content: Any = _Rejoined(head, stream)
             if packed:
-                rejoined = closing.enter_context(gzip.GzipFile(fileobj=rejoined, mode="rb"))
-            while block := rejoined.read(size):
+                content = _Unpacked(content, name)
+            elif size < 0:
+                size = _whole(stream, name)
+            while block := content.read(size):
                 yield block
-        except DataError:
+        except (DataError, OptionError):
             raise
         except (OSError, EOFError, ValueError, zlib.error) as error:
             if packed:
@@ -95,14 +137,37 @@ def byte_blocks(source: Source, size: int = -1) -> Iterator[bytes]:
             raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", name) from None
 
 
+def _whole(stream: Any, name: str) -> int:
+    """How much to read at a time: all of a file (-1) that memory can hold; of what has no size, a part."""
+    try:
+        status = os.fstat(stream.fileno())
+    except (AttributeError, OSError, ValueError):
+        return _PART
+    if not stat.S_ISREG(status.st_mode):
+        return _PART
+    if wrong := too_large(status.st_size):
+        raise DataError(f"reading it {wrong}", name)
+    return -1
+
+
 def read_bytes(source: Source) -> bytes:
     """All bytes of a source at once; see :func:`byte_blocks`."""
-    return b"".join(byte_blocks(source))
+    blocks = byte_blocks(source)
+    first, second = next(blocks, b""), next(blocks, b"")
+    if not second:
+        return first
+    whole = io.BytesIO()  # unlike a list that is joined, it holds each byte once
+    for block in chain((first, second), blocks):
+        if wrong := too_large(whole.tell() + len(block)):
+            raise DataError(f"reading it {wrong}", source_name(source))
+        whole.write(block)
+    return whole.getvalue()
 
 
 def text_blocks(source: Source, size: int) -> Iterator[bytes]:
     """Yield a text in blocks of about ``size`` bytes that end with a line; a longer line is its own block."""
     pieces: list[bytes] = []
+    longest = max(_ALWAYS, memory() // _LINE_SHARE)
     for block in byte_blocks(source, size):
         end = block.rfind(b"\n") + 1
         if end:
@@ -110,6 +175,9 @@ def text_blocks(source: Source, size: int) -> Iterator[bytes]:
             pieces = []
         if end < len(block):
             pieces.append(block[end:])
+            if len(pieces) * size > longest:
+                message = f"a line of more than {size_of(longest)}, too long for this machine; is it a text file?"
+                raise DataError(message, source_name(source))
     if pieces:
         yield b"".join(pieces)
 
@@ -147,8 +215,8 @@ def check_text(raw: bytes, name: str, lines_before: int = 0) -> int:
 def json_object(line: str | bytes, example: str, name: str, number: int, **options: Any) -> dict[str, Any]:
     """The JSON object on a line of a file; an error shows an ``example``. ``options`` go to ``json.loads``."""
     try:
-        record = json.loads(line, **options)
-    except (ValueError, RecursionError) as error:
+        record = parsed_json(line, **options)
+    except ValueError as error:
         raise DataError(f"no valid JSON: {error}", name, number) from None
     if not isinstance(record, dict):
         raise DataError(f"a line must be an object such as {example}", name, number)

@@ -78,7 +78,8 @@ class TableFile:
         """The table without some of its columns; at least one must remain."""
         for name in names:
             self.column(name)
-        left = {name: cells for name, cells in self.columns.items() if name not in names}
+        dropped = set(names)
+        left = {name: cells for name, cells in self.columns.items() if name not in dropped}
         if not left:
             raise DataError(f"there is no column besides {', '.join(map(repr, names))}", self.file)
         return TableFile(self.file, left, self.lines)
@@ -132,18 +133,21 @@ def read_table(source: Source, format: str = "auto") -> TableFile:
     if chosen not in FORMATS:
         raise OptionError(f"format is {format!r}; choose one of auto, {', '.join(FORMATS)}")
     name, raw = source_name(source), read_bytes(source)
-    text = raw[check_text(raw, name) :].decode()
-    table = _objects(text, name) if chosen == "jsonl" else _cells(text, name, chosen)
+    start = check_text(raw, name)
+    table = _objects(raw[start:].decode(), name) if chosen == "jsonl" else _cells(raw, start, name, chosen)
     if not table.n_rows:
         raise DataError("the table has no rows", name)
     return table
 
 
-def _cells(text: str, name: str, format: str) -> TableFile:
+def _cells(raw: bytes, start: int, name: str, format: str) -> TableFile:
+    stream = io.BytesIO(raw)  # shares the bytes, where a StringIO would have four for each character
+    stream.seek(start)
+    text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
     if format == "csv":
-        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+        reader = csv.reader(text, strict=True)
     else:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)
+        reader = csv.reader(text, delimiter="\t", quoting=csv.QUOTE_NONE)
     rows: list[list[str]] = []
     lines: list[int] = []
     names: list[str] = []
@@ -172,11 +176,13 @@ def _cells(text: str, name: str, format: str) -> TableFile:
 
 
 def _checked_names(row: list[str], file: str, line: int) -> list[str]:
+    seen = set[str]()
     for place, column in enumerate(row):
         if not column.strip():
             raise DataError(f"column {place + 1} has no name; the first row holds the names of the columns", file, line)
-        if column in row[:place]:
+        if column in seen:
             raise DataError(f"two columns are called {column!r}", file, line)
+        seen.add(column)
     return row
 
 

@@ -58,7 +58,7 @@ from loglinear.generative.mixture import (
     start_model,
 )
 from loglinear.generative.naive_bayes import check_counts
-from loglinear.model_file import Reader, column_arrays, string_arrays
+from loglinear.model_file import GREATEST, Reader, column_arrays, string_arrays
 from loglinear.options import Option, documented
 from loglinear.system import thread_count
 from loglinear.training.dev import Dev
@@ -839,7 +839,7 @@ def _naive_bayes(read: Reader, k: int) -> tuple[NaiveBayesComponents, TableFeatu
     if any(column.kind == "number" or not column.names for column in features.columns):
         read.fail("table", "a column of numbers, or one without values")
     n, d = len(features.columns), len(features.names)
-    log_theta, lengths = read.floats("log_theta", (k, d)), read.floats("mean_lengths", (n,), 0.0)
+    log_theta, lengths = read.floats("log_theta", (k, d)), read.floats("mean_lengths", (n,), 0.0, GREATEST)
     first, single = first_columns(features), read.ints("single", (n,), 2).astype(bool)
     if not np.allclose(np.add.reduceat(np.exp(log_theta), first, axis=1), 1.0, atol=1e-6):
         read.fail("log_theta", "the probabilities do not add up to one")
@@ -871,7 +871,7 @@ def _hmms(read: Reader, k: int, n_threads: int) -> tuple[HmmComponents, Sequence
 
 def _multinomials(read: Reader, k: int) -> MultinomialComponents:
     length, smoothing = read.number("mean_length", least=0.0), read.number("smoothing", above=0.0)
-    return MultinomialComponents(read.floats("log_theta", (k, None)), smoothing, length)
+    return MultinomialComponents(read.log_rows("log_theta", (k, None)), smoothing, length)
 
 
 def _gaussians(read: Reader, k: int, floor: float) -> GaussianComponents:
@@ -881,10 +881,10 @@ def _gaussians(read: Reader, k: int, floor: float) -> GaussianComponents:
     spread, smoothing = read.floats("spread", (d,)), read.number("smoothing", least=0.0)
     expanded = shape.expanded(covariances, k, d)
     if shape.axial:
-        positive = bool((expanded > 0.0).all())
+        positive = bool((expanded > 1.0 / GREATEST).all())
     else:
         with read.building("covariances"):
-            positive = bool((np.linalg.eigvalsh(expanded) > 0.0).all())
+            positive = bool((np.linalg.eigvalsh(expanded) > 1.0 / GREATEST).all())
         positive = positive and np.array_equal(expanded, np.swapaxes(expanded, 1, 2))
     if not positive:
         read.fail("covariances", "not positive definite")

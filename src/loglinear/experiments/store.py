@@ -28,6 +28,7 @@ import numpy as np
 
 from loglinear import __version__
 from loglinear.data import atomic_output
+from loglinear.documents import parsed_json
 from loglinear.errors import DataError, LoglinearError
 from loglinear.features.templates.sets import SETS
 from loglinear.system import available_cores
@@ -83,8 +84,8 @@ def read_results(path: Path, verb: str, shape: Shape = dict) -> dict[str, Any]:
         If the file holds something else, is of another version, or does not have the shape.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_int=_whole)
-    except (ValueError, OSError, RecursionError) as error:
+        content = parsed_json(path.read_text(encoding="utf-8"), parse_int=_whole)
+    except (ValueError, OSError) as error:
         raise DataError(f"no results of loglinear {verb} ({error}); name another file", str(path)) from None
     kind = content.get("kind") if isinstance(content, dict) else None
     if isinstance(content, dict) and content.get("format", FORMAT) != FORMAT:

@@ -26,6 +26,7 @@ from loglinear.data.columns.corpus import offsets_of
 from loglinear.features.encoding import Incidence
 from loglinear.kernels import kernel
 from loglinear.kernels.tables import Lists
+from loglinear.system import check_memory
 
 DENSE_FROM, SPARSEST = 3, 32
 
@@ -139,6 +140,8 @@ class FeatureBlock:
     @classmethod
     def everything(cls, n_attributes: int, n_codes: int) -> FeatureBlock:
         """All pairs."""
+        size = 40.0 * n_attributes * n_codes  # code, weight, gradient and what an optimizer keeps
+        check_memory(size, f"a weight for all pairs of {n_attributes:,} attributes and {n_codes:,} labels", "use fewer")
         pointer = np.arange(n_attributes + 1, dtype=np.int64) * n_codes
         return cls(pointer, np.tile(np.arange(n_codes, dtype=np.int32), n_attributes), n_codes)
 

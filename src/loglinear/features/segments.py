@@ -555,6 +555,9 @@ class SegmentEncoder:
             str(header["kinds"]), int(header["n_lengths"]), int(header["column"]), {g.name: g for g in gazetteers}
         )
         encoder.values = Vocabulary(strings, locked=True)
+        for name in ("depths", "sizes", "keys", "ends"):
+            if arrays[name].ndim != 1 or arrays[name].dtype.kind not in "iub":
+                raise ValueError(f"{name}: not whole numbers in a row")
         depths, sizes = arrays["depths"].tolist(), arrays["sizes"].tolist()
         keys, ends = arrays["keys"].astype(np.int64), arrays["ends"].astype(bool)
         if len(depths) != len(encoder.paths) or min([0, *depths, *sizes]) < 0 or sum(depths) != len(sizes):

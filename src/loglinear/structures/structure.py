@@ -16,6 +16,7 @@ gold
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -23,6 +24,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from loglinear.arrays import Float, Int32, Int64
+from loglinear.errors import OptionError
+from loglinear.system import check_memory
 
 Scores = Any  #: the type of a structure's part scores
 
@@ -207,3 +210,36 @@ class VectorGradient:
     def finish(self) -> Float:
         """The gradient [D] of all that was added."""
         return self.vector
+
+
+def best_sizes(lengths: Int64, k: int, n_choices: float, what: str = "labelling", work: float = 0.0) -> list[int]:
+    """How many of the ``k`` best labellings of each sequence to make room for: no more than it has.
+
+    Parameters
+    ----------
+    lengths : int64 [S]
+        Positions of each sequence.
+    k : int
+    n_choices : float
+        Labels of a position, at most.
+    what : str
+        The structure's word for a labelling.
+    work : float
+        Bytes that a search keeps for each position and rank.
+
+    Raises
+    ------
+    OptionError
+        If ``k`` is less than 1, or the lists would take more memory than there is.
+    """
+    if k < 1:
+        raise OptionError(f"k = {k}: ask for at least one {what}")
+    if n_choices <= 1:
+        return [1] * len(lengths)
+    # as many positions have k labellings
+    full = math.ceil(math.log(k) / math.log(n_choices)) + 1 if n_choices < math.inf else 0
+    sizes = [k if n >= full else min(k, int(n_choices**n)) for n in lengths.tolist()]
+    held = sum(12.0 * most * n for most, n in zip(sizes, lengths.tolist(), strict=True))
+    largest = max((work * most * n for most, n in zip(sizes, lengths.tolist(), strict=True)), default=0.0)
+    check_memory(held + largest, f"k = {k:,}: finding so many best {what}s", "ask for fewer")
+    return sizes

@@ -281,14 +281,14 @@ def _factorise(
 
 
 class Factoriser:
-    """The distinct strings seen so far."""
+    """The distinct strings seen so far; there is room for ``size`` of them, a power of two, before any are there."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = 512) -> None:
         self._strings = _Strings(
-            slots=np.full(1024, -1, dtype=np.int32),
-            hashes=np.empty(512, dtype=np.int64),
-            places=np.zeros(513, dtype=np.int64),
-            arena=np.empty(4096, dtype=np.uint8),
+            slots=np.full(2 * size, -1, dtype=np.int32),
+            hashes=np.empty(size, dtype=np.int64),
+            places=np.zeros(size + 1, dtype=np.int64),
+            arena=np.empty(8 * size, dtype=np.uint8),
             n=0,
         )
 
@@ -425,7 +425,8 @@ class ColumnBlocks:
                 plain = chosen[lines.buffer[lines.starts[chosen]] != ord("#")]
                 reference = plain[0] if len(plain) else reference
             self._width, self._reference = int(lines.counts[reference]), self._n_lines + int(reference) + 1
-            self._factorisers = [Factoriser() for _ in range(self._width)]
+            size = 512 if self._width <= 64 else 16  # thousands of columns are mostly of few values
+            self._factorisers = [Factoriser(size) for _ in range(self._width)]
             self._ids = [[] for _ in range(self._width)]
         wrong = HAS_RETURN | HAS_EMPTY_FIELD
         bad = (lines.counts[chosen] != self._width) | (lines.flags[chosen] & wrong > 0)

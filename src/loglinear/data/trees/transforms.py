@@ -119,6 +119,11 @@ def factorise(
             return Tree(label, word=node.word)
         if len(children) <= 2:
             return Tree(label, children)
+        if horizontal is None and len(children) > MOST_SIBLINGS:
+            raise DataError(
+                f"a phrase ({node.label!r:.40}) of {len(children):,} children; nodes that remember all siblings "
+                f"(horizontal=None) have at most {MOST_SIBLINGS:,}: choose how many, as in horizontal=2"
+            )
         remembered = [
             _inside(child.label if noted_siblings else noted(original.label))
             for child, original in zip(children, node.children, strict=True)
@@ -126,6 +131,9 @@ def factorise(
         return _SPLITS[factor](label, children, remembered, head, horizontal)
 
     return fold(tree, make)
+
+
+MOST_SIBLINGS = 2000  # that nodes can remember: the labels of a phrase of n children have n^2 names between them
 
 
 @lru_cache(maxsize=10_000)
@@ -137,14 +145,18 @@ def _inside(label: str) -> str:
 def _headed(label: str, children: list[Tree], names: list[str], head: int, horizontal: int | None) -> Tree:
     """Split off the left children first, from the outside in, then the right ones."""
     first, last = 0, len(children) - 1
+    reach = len(names) if horizontal is None else horizontal
     parts: list[tuple[str, Tree, bool]] = []  # label of the node that a child hangs from, the child, whether left
     here = label
     while last - first > 1:
         left = first < head
         parts.append((here, children[first] if left else children[last], left))
         first, last = (first + 1, last) if left else (first, last - 1)
-        side, seen = ("<", names[first:head]) if first < head else (">", names[last:head:-1])
-        here = f"{INTERMEDIATE}{_inside(label)}|{names[head]}{side}{','.join(seen[:horizontal])}"
+        if first < head:
+            side, seen = "<", names[first : min(head, first + reach)]
+        else:
+            side, seen = ">", names[last : max(head, last - reach) : -1]
+        here = f"{INTERMEDIATE}{_inside(label)}|{names[head]}{side}{','.join(seen)}"
     node = Tree(here, children[first : last + 1])
     for outer, child, left in reversed(parts):
         node = Tree(outer, [child, node] if left else [node, child])
@@ -152,17 +164,17 @@ def _headed(label: str, children: list[Tree], names: list[str], head: int, horiz
 
 
 def _rightward(label: str, children: list[Tree], names: list[str], head: int, horizontal: int | None) -> Tree:
-    node = children[-1]
+    node, reach = children[-1], len(names) if horizontal is None else horizontal
     for first in range(len(children) - 2, -1, -1):
-        rest = ",".join(names[first:][:horizontal])
+        rest = ",".join(names[first : first + reach])
         node = Tree(f"{INTERMEDIATE}{_inside(label)}|{rest}" if first else label, [children[first], node])
     return node
 
 
 def _leftward(label: str, children: list[Tree], names: list[str], head: int, horizontal: int | None) -> Tree:
-    node, end = children[0], len(children) - 1
+    node, end, reach = children[0], len(children) - 1, len(names) if horizontal is None else horizontal
     for last in range(1, len(children)):
-        rest = ",".join(names[last::-1][:horizontal])
+        rest = ",".join(reversed(names[max(0, last + 1 - reach) : last + 1]))
         node = Tree(f"{INTERMEDIATE}{_inside(label)}|{rest}" if last < end else label, [node, children[last]])
     return node
 

@@ -27,8 +27,8 @@ from loglinear.estimators.parser.model import SpanModel
 from loglinear.features.block import FeatureBlock
 from loglinear.features.spans import Own, SpanAttributes
 from loglinear.generative.pcfg.lexicon import Lexicon
-from loglinear.generative.pcfg.model import PCFG
-from loglinear.model_file import Reader
+from loglinear.generative.pcfg.model import PCFG, grammar_room
+from loglinear.model_file import GREATEST, Reader
 from loglinear.structures.tree.features import SpanFeatures
 from loglinear.structures.tree.grammar import CFGGrammar, Outcomes, TreeCoder
 from loglinear.structures.tree.pieces import PieceFeatures
@@ -100,6 +100,7 @@ def _span_to_storage(model: SpanModel) -> tuple[dict[str, Any], Arrays]:
 def _span_from_storage(read: Reader, span_features: Own | None) -> SpanModel:
     symbols, rules = read.names("symbols"), read.ints("binary_rules", (None, 3))
     n_tags, root = read.integer("n_tags", 1, len(symbols)), read.integer("root", 0, len(symbols) - 1)
+    read.room("symbols", grammar_room(n_tags, len(symbols), "prior_before" in read.arrays))
     given = read.value("chains")
     with read.building("chains"):
         chains = [tuple(int(symbol) for symbol in chain) for chain in given]
@@ -114,12 +115,12 @@ def _span_from_storage(read: Reader, span_features: Own | None) -> SpanModel:
     e = outcomes.n_outcomes
     lists = read.lists("feature_pointer", "feature_codes", attributes.n_attributes, e)
     block = FeatureBlock(*lists, e).as_lists()
-    offsets = read.floats("offsets", (e,), high=float(np.finfo(np.float64).max))
+    offsets = read.floats("offsets", (e,), high=GREATEST)
     base = read.floats("base", (e,)) if "base" in read.arrays else None
     weights = read.floats("weights", (e + len(lists[1]) + (base is not None),))
     terminals = read.names("terminals", least=0)
     of_terminals = read.lists("lexicon_pointer", "lexicon_tags", len(terminals), n_tags)
-    log_p = read.floats("lexicon_log_p", of_terminals[1].shape, high=float(np.finfo(np.float64).max))
+    log_p = read.floats("lexicon_log_p", of_terminals[1].shape, high=GREATEST)
     lexicon = Lexicon(n_tags, terminals, *of_terminals, log_p)
     of_words = base is not None and read.flag("base_of_words")
     features = SpanFeatures(outcomes, PieceFeatures(outcomes.first, block, offsets, base), of_words)

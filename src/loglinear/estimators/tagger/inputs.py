@@ -20,6 +20,7 @@ from loglinear.structures.chain.features import Penalties
 from loglinear.structures.chain.structure import Chain
 from loglinear.structures.constraints import Constraints, constraints_named
 from loglinear.structures.gold import Gold, observed_ngrams
+from loglinear.system import check_memory
 
 if TYPE_CHECKING:
     from loglinear.features.names import NameEncoder
@@ -322,21 +323,26 @@ class Annotation:
     def gold(self, labels: Sequence[str]) -> Gold:
         """The annotation in numbers; a label that is not among ``labels`` is an error that names its place."""
         index = {label: y for y, label in enumerate(labels)}
-        masks = np.zeros((len(self.possible), len(labels)), dtype=np.uint8)
+        allowed: dict[int, list[int]] = {}
         for k in self._used():
             possible = self.possible[k]
-            if possible is None:
-                masks[k] = 1
             for label in possible or ():
                 if label not in index:
                     position = int(np.argmax(self.ids == k))
                     known = ", ".join(labels[:8]) + (", ..." if len(labels) > 8 else "")
                     raise self.place(position, f"label {label!r} is not one of the model's labels ({known})")
-                masks[k, index[label]] = 1
-        settled = np.where(masks.sum(axis=1) == 1, masks.argmax(axis=1), -1).astype(np.int32)
+            allowed[k] = list(range(len(labels))) if possible is None else [index[label] for label in possible]
+        settled = np.full(len(self.possible), -1, dtype=np.int32)
+        for k, numbers in allowed.items():
+            if len(numbers) == 1:
+                settled[k] = numbers[0]
         gold_labels = settled[self.ids]
         if (gold_labels >= 0).all():
             return Gold(gold_labels)
+        check_memory(float(len(self.ids)) * len(labels), f"a mask of {len(labels):,} labels for each token")
+        masks = np.zeros((len(self.possible), len(labels)), dtype=np.uint8)
+        for k, numbers in allowed.items():
+            masks[k, numbers] = 1
         return Gold(gold_labels, masks[self.ids])
 
     def known_only(self, labels: Collection[str]) -> Int32:

@@ -39,7 +39,7 @@ from loglinear.structures.chain.steps import is_sparse
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.constraints import Constraints
 from loglinear.structures.gold import Gold
-from loglinear.system import in_threads, thread_count
+from loglinear.system import check_memory, in_threads, size_of, thread_count
 
 if TYPE_CHECKING:  # a model that has none of these does without importing them
     from loglinear.criteria.costs import Cost
@@ -186,7 +186,7 @@ class SequenceInference(ABC):
             if self.sub_labels > 1:
                 return [_sorted(*ranked) for ranked in self._distinct(structure, scores, k, log_z)]
             ranked = structure.k_best(scores, k)
-            return [(labels, np.exp(score - z)) for (labels, score), z in zip(ranked, log_z, strict=True)]
+            return [(labels, _probability(score - z)) for (labels, score), z in zip(ranked, log_z, strict=True)]
 
         return list(chain.from_iterable(self.map_blocks(corpus, allowed, n_threads, best)))
 
@@ -245,7 +245,7 @@ class SequenceInference(ABC):
                 found[chosen] = (structure.log_partition(only) - log_z)[sequence[chosen]]
             return found
 
-        return np.exp(_joined(self.map_blocks(corpus, allowed, n_threads, log_p), np.float64))
+        return _probability(_joined(self.map_blocks(corpus, allowed, n_threads, log_p), np.float64))
 
     def _only(self, structure: Any, scores: Any, labels: Int32) -> Any:
         """The scores with all but the sub-labels of ``labels`` [N] ruled out."""
@@ -254,6 +254,7 @@ class SequenceInference(ABC):
 
     def _label_marginals(self, structure: Any, scores: Any) -> Float:
         states = structure.expectations(scores)[1].emission
+        np.minimum(states, 1.0, out=states)  # great scores leave rounding errors that are great, too
         return states if self.sub_labels == 1 else states.reshape(len(states), -1, self.sub_labels).sum(axis=2)
 
     def _distinct(self, structure: Any, scores: Any, k: int, log_z: Float) -> list[Ranked]:
@@ -274,7 +275,7 @@ class SequenceInference(ABC):
             log_p = structure.log_partition(self._only(structure, scores, chosen)) - log_z
             for i, each in enumerate(probabilities):
                 if rank < len(each):
-                    each[rank] = np.exp(log_p[i])
+                    each[rank] = _probability(log_p[i])
         return list(zip(found, probabilities, strict=True))
 
     def map_blocks(
@@ -294,6 +295,11 @@ class SequenceInference(ABC):
                 raise InfeasibleError(first + error.sequence, self.why_infeasible) from None
 
         return in_threads(run, self.blocks(corpus), 1 if self.one_by_one else n_threads)
+
+
+def _probability(log_p: Any) -> Any:
+    """exp(log_p), at most 1: great scores leave rounding errors that are great, too."""
+    return np.exp(np.minimum(log_p, 0.0))
 
 
 def _first_distinct(labellings: Int32, k: int) -> Int32:
@@ -516,6 +522,7 @@ def _narrow(numbers: Array) -> Array:
 MOST_SCALING = 1e6
 MOST_SCORES = 2**31  # numbers in a table of scores, 16 GB
 MOST_FOURGRAMS = 2**27  # the same of label 4-grams, 1 GB: a pass keeps several such tables for each thread
+TABLES = 6  # of the scores of label n-grams that training holds, with few threads
 LONG = 256  # tokens of a sequence that there should be room for
 LABELS_OF = {"state": 1, "edge": 2, "transition": 2, "trigram": 3, "fourgram": 4}  # how many labels a kind looks at
 
@@ -574,6 +581,9 @@ class ChainModel(SequenceModel):
         if (order, sub_labels) != (options.value("order"), options.value("sub_labels", 1)):
             read.fail("order", "the model is of another order, or has other sub-labels, than its options say")
         n = len(labels) * sub_labels
+        has_edges = "edge.counts" in read.arrays
+        plain = order == 1 and not (has_edges or read.has("base") or read.flag("local") or "scaling" in read.arrays)
+        read.room("order" if order > 1 else "sub_labels", _use_of(n, order, has_edges, plain))
         features = ChainFeatures(
             n_labels=n,
             order=order,
@@ -842,10 +852,25 @@ class ChainModel(SequenceModel):
             start[part.start + place[found]] = other.weights[their_part.start + found]
 
 
+def _use_of(n_states: int, order: int, has_edges: bool, plain: bool) -> float:
+    """Bytes that the scores of a chain take when it labels; a ``plain`` one with many labels has lists, no matrix."""
+    n = float(n_states)
+    tables = 2000.0 * n if plain else 4.0 * table_size(n_states, order)
+    return tables + (8.0 * LONG * n * n if has_edges else 0.0)
+
+
+def table_size(n_states: int, order: int) -> float:
+    """Bytes of the scores of all label n-grams of the order."""
+    return 8.0 * float(n_states) ** (order + 1)
+
+
 def check_size(n_states: int, order: int, has_edges: bool) -> None:
     """Reject more labels than a chain has room for, before anything large is made."""
     if n_states**2 > MOST_SCORES:
-        raise DataError(f"{n_states:,} labels are too many: a chain has at most {int(MOST_SCORES**0.5):,}")
+        raise DataError(
+            f"{n_states:,} labels are too many: a chain has at most {int(MOST_SCORES**0.5):,}, since a score for every "
+            f"two of them takes {size_of(8.0 * n_states**2)}"
+        )
     if order == 2 and n_states**3 > MOST_SCORES:
         size = f"{8e-9 * float(n_states) ** 3:,.0f} GB"
         raise OptionError(f"order=2 needs a score for every three of {n_states:,} labels ({size}); use order=1")
@@ -855,6 +880,8 @@ def check_size(n_states: int, order: int, has_edges: bool) -> None:
             f"order=3 needs a score for every four of {n_states:,} labels ({size}), and goes up to {most} labels; "
             "use order=2"
         )
+    if order > 1:
+        check_memory(TABLES * table_size(n_states, order), f"order={order} with {n_states:,} labels", "use order=1")
     if has_edges and n_states**2 * LONG > MOST_SCORES:
         raise OptionError(
             f"a template that looks at two labels (B) needs a score for every pair of {n_states:,} labels at each "

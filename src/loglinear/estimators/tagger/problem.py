@@ -20,7 +20,7 @@ from loglinear.errors import OptionError
 from loglinear.estimators.conventions import clone
 from loglinear.estimators.options import OBSERVED_ONLY
 from loglinear.estimators.tagger.inputs import Annotation, Corpus, Encoder, checked_weights, encoder_for
-from loglinear.estimators.tagger.model import SequenceModel, TrainingData, model_class
+from loglinear.estimators.tagger.model import ChainModel, SequenceModel, TrainingData, check_size, model_class
 from loglinear.estimators.tagger.training import HmmTraining, even_base, label_names
 from loglinear.features.encoding import concatenated, lists_of
 from loglinear.features.templates.encoder import TemplateEncoder
@@ -252,6 +252,8 @@ def prepared(
         raise annotation.place(int(np.argmin(annotation.settled)), message)
     values = dict(CRITERIA.spec(options.criterion).values)
     labels = annotation.label_set() if criterion.learns_weights else label_names(annotation, values.get("labels"))
+    if options.structure == ChainModel.structure_name:
+        check_size(len(labels) * options.sub_labels, options.order, has_edges=False)  # before anything large is made
     gold = annotation.gold(labels)
     label_counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
     base, sampling = None, None

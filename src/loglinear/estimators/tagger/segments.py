@@ -83,6 +83,8 @@ class SegmentModel(SequenceModel):
         stored, strings = read.section("spans"), read.strings("spans.strings")
         with read.building("scheme"):
             scheme = SegmentScheme.from_header(labels, read.section("scheme").header)
+        y = float(scheme.n_labels)
+        read.room("scheme.limits", 64.0 * scheme.n_lengths * y + 32.0 * y * y)
         with read.building("spans"):
             spans = SegmentEncoder.from_storage(dict(stored.header), stored.arrays, strings)
             if spans.n_lengths != scheme.n_lengths:

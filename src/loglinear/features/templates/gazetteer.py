@@ -37,6 +37,9 @@ def _mark(longest: Int64, marks: Int32) -> None:
         t += max(1, n)
 
 
+LONGEST = 1000  # words of an entry: each position is looked up once for each
+
+
 @dataclass
 class Gazetteer:
     """A named list of entries, each a tuple of words, or a string of them separated by blanks."""
@@ -54,6 +57,8 @@ class Gazetteer:
         )
         if () in self.entries:
             raise DataError(f"the gazetteer {self.name!r} has an empty entry")
+        if (longest := max(map(len, self.entries), default=0)) > LONGEST:
+            raise DataError(f"the gazetteer {self.name!r} has an entry of {longest:,} words; at most {LONGEST:,}")
         words = dict.fromkeys(word for entry in self.entries for word in entry)
         self._words = {word: number for number, word in enumerate(words)}
         self._levels = self._build_levels()
@@ -78,14 +83,14 @@ class Gazetteer:
         """The trie by depth: sorted keys (parent * words + word), and which nodes end an entry."""
         width = len(self._words)
         levels = []
-        paths = [(0, [self._words[word] for word in entry]) for entry in self.entries]
+        paths, depth = [(0, [self._words[word] for word in entry]) for entry in self.entries], 0
         while paths:
-            keys = np.array([parent * width + words[0] for parent, words in paths], dtype=np.int64)
+            keys = np.array([parent * width + words[depth] for parent, words in paths], dtype=np.int64)
             nodes, node_of_path = np.unique(keys, return_inverse=True)
-            ends = np.zeros(len(nodes), dtype=bool)
-            ends[node_of_path[[len(words) == 1 for _, words in paths]]] = True
+            ends, depth = np.zeros(len(nodes), dtype=bool), depth + 1
+            ends[node_of_path[[len(words) == depth for _, words in paths]]] = True
             levels.append((nodes, ends))
-            paths = [(int(n), words[1:]) for n, (_, words) in zip(node_of_path, paths, strict=True) if len(words) > 1]
+            paths = [(int(n), words) for n, (_, words) in zip(node_of_path, paths, strict=True) if len(words) > depth]
         return levels
 
     def match(self, ids: Int32, values: list[str], offsets: Int64, lowered: bool = False) -> Int32:

@@ -47,6 +47,7 @@ from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 
 from loglinear.errors import TemplateError
+from loglinear.features.templates.patterns import Pattern
 
 _MACRO = re.compile(
     r'%([A-Za-z]+)\[\s*(@?)\s*([+-]?\d+)\s*,\s*(\d+)\s*(?:,\s*(?:"((?:[^"\\]|\\.)*)"|([^\]"\s]+)\s*))?\]'
@@ -57,6 +58,7 @@ _WAPITI_CLASSES: dict[str, Callable[[str], bool]] = {
     "u": str.isupper,
     "p": lambda character: character in string.punctuation,
 }
+_DIGITS = 9  # of a row or a column
 FARTHEST = 1000  # largest row: boundary values are numbered by their distance
 INSIDE = "%inside"
 SCOPES = {"U": "state", "u": "state", "B": "edge", "b": "edge", "*": "both"}
@@ -76,7 +78,8 @@ def _class_members(letter: str) -> str:
     return "".join(f"\\u{first:04x}-\\u{last:04x}" for first, last in ranges)
 
 
-def compile_regex(expression: str) -> re.Pattern[str]:
+@lru_cache(maxsize=1024)  # a set reads its lines twice
+def compile_regex(expression: str) -> Pattern:
     """Compile a Python regular expression that may use Wapiti's character classes."""
     translated, in_class, position = "", False, 0
     while position < len(expression):
@@ -93,7 +96,7 @@ def compile_regex(expression: str) -> re.Pattern[str]:
             translated += token
         position += len(token)
     try:
-        return re.compile(translated)
+        return Pattern(translated, expression)
     except (re.error, RecursionError, OverflowError) as error:
         raise TemplateError(f'the regular expression "{expression}" is not valid: {error}') from None
 
@@ -123,12 +126,12 @@ def brief(value: str) -> str:
 
 def _matcher(argument: str) -> Callable[[str], str | None]:
     pattern = compile_regex(argument)
-    return lambda value: match.group() if (match := pattern.search(value)) else ""
+    return lambda value: pattern.find(value) or ""
 
 
 def _tester(argument: str) -> Callable[[str], str | None]:
     pattern = compile_regex(argument)
-    return lambda value: "true" if pattern.search(value) else "false"
+    return lambda value: "false" if pattern.find(value) is None else "true"
 
 
 def _length(argument: str) -> int:
@@ -255,6 +258,8 @@ class Template:
                 pieces.append(line[end : match.start()])
             name, at, row, column, quoted, bare = match.groups()
             argument = quoted if quoted is not None else bare or ""
+            if max(len(row), len(column)) > _DIGITS:
+                raise TemplateError(f"{match.group()!r:.40}... has a row or a column of more than {_DIGITS} digits")
             pieces.append(Macro(int(row), int(column), name.lower(), argument, name[0].isupper(), bool(at)))
             end = match.end()
         if end < len(line) or not pieces:

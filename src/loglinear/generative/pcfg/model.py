@@ -246,6 +246,7 @@ class PCFG:
             names = bytes(blob).decode().split("\n")
         k = read.integer("n_symbols", 1, len(names))
         n_tags, root = read.integer("n_tags", 1, k), read.integer("root", 0, k - 1)
+        read.room("n_symbols", grammar_room(n_tags, k, "prior_before" in read.arrays))
         of_words = read.lists("lexicon_pointer", "lexicon_tags", len(names) - k, n_tags)
         log_p = read.floats("lexicon_log_p", of_words[1].shape, high=ROUNDING)
         binary_rules, unary_rules = read.ints("binary_rules", (None, 3), k), read.ints("unary_rules", (None, 2), k)
@@ -254,6 +255,11 @@ class PCFG:
         lexicon, prior = Lexicon(n_tags, names[k:], *of_words, log_p), ContextPrior.from_storage(read, n_tags, k)
         with read.building("binary_rules"):
             return cls(names[:k], root, binary_rules, binary, unary_rules, unary, lexicon, prior)
+
+
+def grammar_room(n_tags: int, n_symbols: int, has_prior: bool) -> float:
+    """Bytes that parsing takes: a row of symbols for each word of a long sentence, and what surrounds symbols."""
+    return 8.0 * 100 * n_symbols + (24.0 * (n_tags + 1.0) * n_symbols if has_prior else 0.0)
 
 
 def check_constant(name: str, value: float, least: float = 0.0) -> float:

@@ -27,6 +27,7 @@ from loglinear.kernels.numbers import NEEDS_LOG_SPACE
 from loglinear.structures.arcs import best as arc_best
 from loglinear.structures.arcs import sums
 from loglinear.structures.arcs.best import Sentences
+from loglinear.structures.structure import best_sizes
 
 
 def arc_offsets(offsets: Int64) -> Int64:
@@ -152,8 +153,8 @@ class ArcTree(ABC):
 
     def k_best(self, scores: ArcScores, k: int) -> list[tuple[Int32, Float]]:
         """For each sentence its K <= k best trees int32 [K, n], best first, and their scores [K]."""
-        if k < 1:
-            raise OptionError(f"k = {k}: ask for at least one tree")
+        longest = int(np.diff(self.offsets).max(initial=0))
+        best_sizes(np.diff(self.offsets), k, longest + 1.0, "tree", work=60.0 * longest if self.projective else 0.0)
         checked, results = replace(scores, arcs=self._checked(scores)), []
         for s in range(self.n_sequences):
             heads, best = self._k_best(checked.block(s), k)

@@ -29,6 +29,7 @@ from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.constraints import Rules
 from loglinear.structures.gold import Gold, observed_ngrams, pair_codes
 from loglinear.structures.structure import SparseGradient
+from loglinear.system import check_memory
 
 
 class Penalties:
@@ -282,6 +283,8 @@ class ChainFeatures:
         self, transition: Float, trigram: Float, fourgram: Float, penalties: Penalties
     ) -> tuple[Float, Float | None, Float | None]:
         """Scores of label bigrams [Y, Y], constraints included, of trigrams [Y, Y, Y] and of 4-grams, by the order."""
+        size = 8.0 * (2 * self.n_labels**2 + (self.order > 1) * float(self.n_labels) ** (self.order + 1))
+        check_memory(size, f"a table of the scores of {self.order + 1} of {self.n_labels:,} labels")
         matrix = np.zeros(self.n_labels**2)
         matrix[self.transitions] = transition
         table = matrix.reshape(self.n_labels, self.n_labels) + penalties.transition
@@ -373,6 +376,8 @@ def _kept_counts(block: FeatureBlock, kept: Bool) -> Int64:
 
 def _label_ngrams(corpus: EncodedCorpus, gold: Gold, n_labels: int, order: int, which: str) -> list[Int32]:
     """Codes of the label bigrams, trigrams and 4-grams that get a weight."""
+    if which == "all":
+        check_memory(40.0 * float(n_labels) ** (order + 1), f"a weight for every {order + 1} of {n_labels:,} labels")
     if which in ("all", "none"):
         longest = order if which == "all" else 0
         return [np.arange(n_labels ** (k + 1) if k <= longest else 0, dtype=np.int32) for k in (1, 2, 3)]

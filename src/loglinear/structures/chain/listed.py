@@ -35,6 +35,7 @@ from loglinear.structures.chain.features import ChainFeatures, ChainWeights, Pen
 from loglinear.structures.chain.steps import Factors, Steps, find_step, go_back, go_forth, is_sparse, make_steps
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.structures.sequences import Sequences, SequenceScores, as_array, draw_one
+from loglinear.structures.structure import best_sizes
 
 LEAST = 1e-280  # a smaller sum of a piece's labels may lack some that have underflown
 
@@ -134,12 +135,11 @@ class ListedChain(Sequences):
 
         K is less than k only if there are no more labellings. The first is that of :meth:`viterbi`.
         """
-        if k < 1:
-            raise OptionError(f"k = {k}: ask for at least one labelling")
+        sizes = best_sizes(np.diff(self.offsets), k, scores.n_labels, work=16.0)
         parts, steps, results = self._parts(scores), scores.steps, []
         lines = _lines(parts, steps)
         for i, (first, end) in enumerate(zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)):
-            labels, found = np.empty((k, end - first), dtype=np.int32), np.empty(k)
+            labels, found = np.empty((sizes[i], end - first), dtype=np.int32), np.empty(sizes[i])
             n_found = k_best_by_lists(parts.emission[first:end], lines, steps, CANDIDATES, labels, found)
             if n_found == 0:
                 raise InfeasibleError(i)

@@ -34,6 +34,7 @@ from loglinear.kernels.numbers import INFEASIBLE, NEEDS_LOG_SPACE
 from loglinear.structures.chain import log_sums, sums
 from loglinear.structures.chain.sums import Parts
 from loglinear.structures.sequences import Sequences, SequenceScores
+from loglinear.structures.structure import best_sizes
 
 GREAT_SCORE = 1e6  # beyond it, a sum in log space would lose more than ten of its digits
 
@@ -162,12 +163,11 @@ class Chain(Sequences):
         K is less than k only if there are no more labellings. The first is that of :meth:`viterbi`. Takes k times as
         long as :meth:`viterbi`.
         """
-        if k < 1:
-            raise OptionError(f"k = {k}: ask for at least one labelling")
+        sizes = best_sizes(np.diff(self.offsets), k, scores.n_labels, work=24.0 * scores.n_labels**scores.order)
         parts = self._checked(scores)
         results = []
         for i, (first, end) in enumerate(zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)):
-            most = min(k, scores.n_labels ** min(end - first, k.bit_length())) if scores.n_labels > 1 else 1
+            most = sizes[i]
             labels, best = np.empty((most, end - first), dtype=np.int32), np.empty(most)
             n_found = log_sums.k_best(first, end - 1, parts, labels, best)
             if n_found == 0:

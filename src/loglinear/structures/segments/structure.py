@@ -32,6 +32,7 @@ from loglinear.structures.segments import best, sums
 from loglinear.structures.segments.scheme import Segmentation, SegmentScheme
 from loglinear.structures.segments.sums import Parts
 from loglinear.structures.sequences import Sequences, SequenceScores
+from loglinear.structures.structure import best_sizes
 
 NAMES = Parts._fields
 
@@ -119,12 +120,12 @@ class Segments(Sequences):
 
         K is less than k only if there are no more labellings. The first is that of :meth:`viterbi`; k times its cost.
         """
-        if k < 1:
-            raise OptionError(f"k = {k}: ask for at least one labelling")
-        parts, n_tokens = self._checked(scores), self.scheme.n_token_labels
+        n_tokens, n_labels = self.scheme.n_token_labels, scores.transition.shape[0]
+        sizes = best_sizes(np.diff(self.offsets), k, n_tokens, work=32.0 * n_labels)
+        parts = self._checked(scores)
         found = []
         for i, (first, end) in enumerate(zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)):
-            most = min(k, n_tokens ** min(end - first, k.bit_length())) if n_tokens > 1 else 1
+            most = sizes[i]
             labels, score = np.empty((most, end - first), dtype=np.int32), np.empty(most)
             n_found = best.k_best(first, end - first, parts, self.scheme.spelling, labels, score)
             self._raise_infeasible(i if n_found == 0 else -1)

@@ -26,6 +26,7 @@ from loglinear.arrays import Bool, Float, Int32, Int64, UInt8
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.kernels import kernel
 from loglinear.kernels.numbers import INFEASIBLE, NEEDS_LOG_SPACE
+from loglinear.structures.structure import best_sizes
 from loglinear.structures.tree import best as tree_best
 from loglinear.structures.tree import covariance, log_sums, sums
 from loglinear.structures.tree.best import BracketLabels, Parts, Search, Sentence, push
@@ -235,8 +236,11 @@ class CFGTree:
 
     def k_best(self, scores: CFGScores, k: int) -> list[tuple[Int32, Float]]:
         """For each sentence its K <= k best trees int32[K, spans, 3], best first, and their scores [K]."""
-        if k < 1:
-            raise OptionError(f"k = {k}: ask for at least one tree")
+        spans, lists = (
+            np.diff(self.offsets),
+            256 + 2 * self.grammar.n_symbols,
+        )  # lists of derivations besides the chart's
+        best_sizes(np.maximum(spans, lists), k, np.inf, "tree", work=28.0)
         parts, results = self._checked(scores), []
         for s in range(self.n_sequences):
             word, span = int(self.word_offsets[s]), int(self.offsets[s])
