@@ -227,7 +227,7 @@ from loglinear import cli
 
 def verb():{body}
 if __name__ == "__main__":
-    cli._main = verb
+    cli._run = verb
     cli.main()
 """
     script = trapped / "temporary" / "start.py"

@@ -198,7 +198,7 @@ def _train_phrases(
     what = "sentence" if hidden or by_em else "tree"
     if parser.max_length is not None:
         longer = sum(len(example.words) > parser.max_length for example in given_examples(parser, treebank))
-        left_out = f"; {longer:,} {what} longer than {parser.max_length:,} left out"
+        left_out = f"; {how_many(longer, what)} longer than {parser.max_length:,} left out"
     summarise(
         parser, out, output,
         data=f"{how_many(parser.n_trees_, what)}, {how_many(parser.n_words_, 'word')}, "

@@ -80,9 +80,7 @@ def train_command(
     if classifier is not None:
         if keep is not None:
             raise OptionError("--keep: a classifier of scikit-learn's has all features; leave it out")
-        if "--criterion" in given:  # cll as well, which is the default of taggers without a classifier
-            raise OptionError("--criterion: not with --classifier, which trains by itself; leave it out")
-        _train_classifier(train, classifier, model, run, files, dev_split, output, out)
+        _train_classifier(train, classifier, model, run, files, dev_split, output, out, "--criterion" in given)
         return
     tagger = common.tagger_of(model)
     tagger.check_options()
@@ -132,8 +130,9 @@ def _train_classifier(
     dev_split: float | None,
     output: Path,
     out: common.Screen,
+    has_criterion: bool,
 ) -> None:
-    """Train a scikit-learn classifier as a tagger and write a model file."""
+    """Train a scikit-learn classifier as a tagger and write a model file; a criterion, the default too, is refused."""
     import time
 
     from loglinear.estimators.tagger.classifiers import read_classifier
@@ -142,6 +141,8 @@ def _train_classifier(
 
     others = [name for name, each in declared(TaggerOptions).items() if name not in OF_CLASSIFIERS]
     given = changed(model, *(name for name in others if not declared(TaggerOptions)[name].python_only))
+    if has_criterion and "--criterion" not in given:
+        given = ["--criterion", *given]
     if given := given + changed(run, "init", "resume") + changed(files, "partial"):
         raise OptionError(f"{', '.join(given)}: not with --classifier, which trains by itself; leave out")
     if model.pair_features not in (False, True):

@@ -136,7 +136,12 @@ def chunk_counts(gold: Labelling, predicted: Labelling) -> Int64:
 def chunk_spans(labels: Labelling) -> tuple[Int64, Int64, list[str]]:
     """Where the chunks of a labelling begin and end (exclusive), counted over all sequences in a row; their types."""
     chunks = _Chunks(labels, labels, as_written=False)
-    first, _, last = chunks.counted
+    starting, ending = chunks.boundaries
+    first = np.flatnonzero(starting) + 1
+    closing = starting | ending  # a label of no scheme may begin a chunk that nothing ends but the next one
+    closing[labels[2][1:] + np.arange(chunks.n_sequences)] = True  # or the end of the sequence
+    closed = np.flatnonzero(closing) + 1
+    last = closed[np.searchsorted(closed, first, side="right")] - 1
     starts, ends = first - 1 - chunks.sequence[first], last - chunks.sequence[last]
     return starts, ends, [chunks.names[kind] for kind in chunks.types[first].tolist()]
 
@@ -153,7 +158,8 @@ class _Chunks:
     """Where the chunks are, in rows of both labellings with an O before the first sentence and after each.
 
     ``counted`` holds the rows where chunks start in the gold and in the prediction, and where correct ones end;
-    ``types`` is the type of each row (the predicted one for predictions) and ``sequence`` its sequence.
+    ``types`` is the type of each row (the predicted one for predictions) and ``sequence`` its sequence. ``boundaries``
+    says whether a predicted chunk starts, and whether one ends, before each row but the first.
     """
 
     def __init__(self, gold: Labelling, predicted: Labelling, as_written: bool) -> None:
@@ -170,6 +176,7 @@ class _Chunks:
         starts, ends = _boundaries(tags[rows[1]], types[rows[1]])
         gold_types, found_types = types[rows[0]], types[rows[1]]
         same_type = gold_types[1:] == found_types[1:]
+        self.boundaries = starts, ends
         self.counted = (
             np.flatnonzero(gold_starts) + 1,
             np.flatnonzero(starts) + 1 + n_rows,  # in the second half of types and sequence

@@ -432,9 +432,8 @@ class _PhaseRun:
                     self.best = Best(
                         float(notes["best_score"]), int(notes["best_iteration"]), np.array(arrays["best.weights"])
                     )
-                for found in (state.weights, *([] if self.best.weights is None else [self.best.weights])):
-                    if found.shape != start.shape:
-                        raise ModelFileError(f"{found.shape} weights, not {start.shape}")
+                if self.best.weights is not None and self.best.weights.shape != start.shape:
+                    raise ModelFileError(f"{self.best.weights.shape} weights, not {start.shape}")
         elif score_start and self.dev is not None:
             self.best = Best(self.dev.score([*run.weights, start]), 0, start.copy())
         if state is None and before is not None:

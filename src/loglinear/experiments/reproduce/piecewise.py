@@ -18,6 +18,7 @@ for parts of speech, with each seed, as many others as are trained on. A further
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from loglinear.evaluation.significance import mcnemar
@@ -134,7 +135,7 @@ def entities(run: Run) -> list[Table | Chart]:
         "The published figures are of CoNLL-2003 English, with features of its own: the column to read is that of the "
         "differences to the CRF."
     )
-    return [_table(run, what, "f1", ENTITIES, found, [english] if run.corpus != "eng" else [])]
+    return [_table(run, "entities-held", what, "f1", ENTITIES, found, [english] if run.corpus != "eng" else [])]
 
 
 def tags(run: Run) -> list[Table | Chart]:
@@ -146,7 +147,7 @@ def tags(run: Run) -> list[Table | Chart]:
         "paper does not say its features: of four sets that were tried, the one whose accuracy on the test sentences "
         "is nearest to the published level was taken."
     )
-    return [_table(run, f"parts of speech of {run.corpus}, {sizes}", "accuracy", TAGS, found, [note])]
+    return [_table(run, "tags", f"parts of speech of {run.corpus}, {sizes}", "accuracy", TAGS, found, [note])]
 
 
 def crf_of(name: str, systems: dict[str, System]) -> str:
@@ -155,8 +156,24 @@ def crf_of(name: str, systems: dict[str, System]) -> str:
     return CRF + max((rest for rest in features if rest in name), key=len)
 
 
+def _order(systems: dict[str, System], found: dict[str, Cell], metric: str) -> str:
+    """A note that puts the rows in the paper's order and in that of these figures, the worst first."""
+    rows = [name for name, system in systems.items() if system.published is not None]
+    theirs = _ascending({name: systems[name].published for name in rows})
+    ours = _ascending({name: found[name]["test"][metric] for name in rows})
+    says = "the same here" if theirs == ours else f"here {ours}"
+    return f"From the worst to the best, rows that the paper has: there {theirs}, {says}."
+
+
+def _ascending(figures: dict[str, float]) -> str:
+    """Names in the order of their figures: ``A < B = C``."""
+    order = sorted(figures, key=figures.__getitem__)
+    signs = ["", *(" = " if figures[a] == figures[b] else " < " for a, b in pairwise(order))]
+    return "".join(sign + name for sign, name in zip(signs, order, strict=True))
+
+
 def _table(
-    run: Run, what: str, metric: str, systems: dict[str, System], found: dict[str, Cell], notes: list[str]
+    run: Run, task: str, what: str, metric: str, systems: dict[str, System], found: dict[str, Cell], notes: list[str]
 ) -> Table:
     shown = "accuracy" if metric == "accuracy" else "F1"
     columns = [
@@ -177,9 +194,9 @@ def _table(
     table.notes += [
         "Rows without a mark have the paper's features, per source state, with label pairs never seen impossible; the "
         "CRF that a row is compared with has the same features.",
-        *notes, *seeds_note(run),
+        *notes, _order(systems, found, metric), *seeds_note(run),
         f"{BOOTSTRAP} McNemar's test is that of the paper, on which sentences are wholly right, with the first seed. "
-        "l2 is chosen on training sentences left out.",
+        f"l2 is chosen on training sentences left out, among {', '.join(f'{l2:g}' for l2 in PENALTIES[task])}.",
         PROCESSOR,
     ]  # fmt: skip
     return table
