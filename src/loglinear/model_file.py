@@ -524,6 +524,7 @@ def restored(numbers: Array, exponent: int) -> Float:
 Shape = tuple[int | None, ...]  #: of an array, None where any length will do
 _MISSING: Any = object()
 GREATEST = 1e100  #: largest number accepted from a file: its square is still finite
+LONGEST = 1e9  #: greatest mean length of the rows of a generative model
 _ROOM, _ROOM_RATIO = 500_000_000, 1000  # what a model may need to be used: bytes, and times the bytes of its file
 
 
@@ -657,6 +658,12 @@ class Reader:
             bound = f" of at least {least:g}" if least > above else f" greater than {above:g}" if above > least else ""
             self.fail(key, f"{found!r:.40} is not a finite number{bound}")
         return float(found)
+
+    def length(self, key: str) -> float:
+        """A mean length of rows: at most :data:`LONGEST`, so that lengths can be drawn."""
+        if (found := self.number(key, least=0.0)) > LONGEST:
+            self.fail(key, f"{found:g} is more than {LONGEST:g}")
+        return found
 
     def text(self, key: str) -> str:
         """A string."""

@@ -9,8 +9,8 @@ must be numbers from 0 to 1::
         blob, what = mutated(content, random.Random(seed))
         assert not (wrong := fault(name, blob)), f"{what}: {wrong}"
 
-``python -m problems.mutated_models MODELS SEED SECONDS`` (in ``tests/``) does so for all model files of a folder, from
-a seed on, and prints every fault with the file, the seed and the change that give it again.
+``python -m problems.mutated_models MODELS SEED N`` (in ``tests/``) does so N times with the model files of a folder,
+from a seed on, and prints every fault with the file, the seed and the change that give it again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import copy
 import json
 import random
 import sys
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -186,21 +185,21 @@ def _probabilities(answer: Any) -> list[float]:
     return []
 
 
-def campaign(folder: Path, seed: int, seconds: float, names: list[str] | None = None) -> tuple[int, list[str]]:
-    """How many mutated files were tried in so many seconds, and the faults."""
-    faults, tried, begin = list[str](), 0, time.monotonic()
+def campaign(folder: Path, seed: int, n: int, names: list[str] | None = None) -> list[str]:
+    """The faults of ``n`` mutated files, one for each seed from ``seed`` on."""
+    faults = list[str]()
     chosen = names or sorted(path.stem for path in folder.glob("*.model"))
     contents = {name: (folder / f"{name}.model").read_bytes() for name in chosen}
-    while time.monotonic() - begin < seconds:
+    for tried in range(n):
         name = chosen[tried % len(chosen)]
         blob, what = mutated(contents[name], random.Random(seed + tried))
         if wrong := fault(name, blob):
             faults.append(f"{name}, seed {seed + tried}, {what}: {wrong}")
-        tried += 1
-    return tried, faults
+    return faults
 
 
 if __name__ == "__main__":
-    n, found = campaign(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
-    print(*found, f"{n} files, {len(found)} faults", sep="\n")
+    count = int(sys.argv[3])
+    found = campaign(Path(sys.argv[1]), int(sys.argv[2]), count)
+    print(*found, f"{count} files, {len(found)} faults", sep="\n")
     sys.exit(bool(found))

@@ -870,7 +870,7 @@ def _hmms(read: Reader, k: int, n_threads: int) -> tuple[HmmComponents, Sequence
 
 
 def _multinomials(read: Reader, k: int) -> MultinomialComponents:
-    length, smoothing = read.number("mean_length", least=0.0), read.number("smoothing", above=0.0)
+    length, smoothing = read.length("mean_length"), read.number("smoothing", above=0.0)
     return MultinomialComponents(read.log_rows("log_theta", (k, None)), smoothing, length)
 
 

@@ -130,7 +130,7 @@ class NaiveBayes(NaiveBayesOptions, Estimator[NaiveBayesModel], ClassifierConven
     def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
         self.classes_ = read.labels()
         log_theta = read.log_rows("log_theta", (len(self.classes_), None))
-        log_prior, length = read.log_shares("log_prior", len(log_theta)), read.number("mean_length", least=0.0)
+        log_prior, length = read.log_shares("log_prior", len(log_theta)), read.length("mean_length")
         self.model_, self.n_features_in_ = NaiveBayesModel(log_theta, log_prior, length), log_theta.shape[1]
         if (columns := read.columns(self.n_features_in_)) is not None:
             self.feature_names_in_ = np.array(columns, dtype=object)

@@ -24,6 +24,8 @@ from scipy import sparse
 
 from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.errors import DataError, OptionError
+from loglinear.system import check_memory
+from loglinear.wording import how_many
 
 Rows: TypeAlias = Any  # float64 [n, D]: an array, or a SciPy sparse matrix in CSR
 
@@ -65,6 +67,7 @@ def drawn_counts(log_theta: Float, components: Int32, lengths: Int64, rng: np.ra
     All occurrences of a component are drawn at once: O(total length + K D).
     """
     n, d = len(components), log_theta.shape[1]
+    check_memory(40.0 * float(lengths.sum(dtype=np.float64)), f"drawing {how_many(n, 'row')} of this length")
     symbols = np.empty(int(lengths.sum()), dtype=np.int64)
     owners = np.repeat(components, lengths)
     for k in np.unique(components):

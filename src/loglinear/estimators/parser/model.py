@@ -371,7 +371,7 @@ class Watch:
         """Sleep until the first sentence's time is up; one that begins meanwhile has more time than that."""
         assert self.seconds is not None
         wait = self.seconds
-        while not self._closed.wait(max(wait, 1e-3)):
+        while not self._closed.wait(min(max(wait, 1e-3), 1e6)):  # threads cannot wait for ever
             now = time.perf_counter()
             wait = self.seconds
             for end, stop in list(self._running.values()):

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from loglinear.arrays import Bool, Float, Int32, Int64
-from loglinear.errors import OptionError
+from loglinear.errors import ModelFileError, OptionError
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import GAZETTEER
 from loglinear.generative.hmm.model import HiddenMarkovModel
@@ -81,6 +81,8 @@ def joint_fields(
             return None
         joined: set[int] = set()
         for macro in spec.template.macros:
+            if macro.column not in columns:
+                raise ModelFileError(f"the base has no column {macro.column}, which a template looks at")
             joined |= group_of[list(columns).index(macro.column)]
         for place in joined:
             group_of[place] = joined
