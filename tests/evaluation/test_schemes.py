@@ -1,10 +1,11 @@
 """Labels of other schemes are read as the chunks they spell."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from loglinear.evaluation import chunk_scores
-from loglinear.evaluation.chunks import as_bio, has_chunks
+from loglinear.evaluation.chunks import as_bio, chunk_spans, has_chunks
 
 
 @st.composite
@@ -50,3 +51,22 @@ def test_what_are_chunk_labels():
 def test_accuracy_is_that_of_the_labels_as_written():
     report = chunk_scores([["S-A", "O"]], [["B-A", "O"]])
     assert report.accuracy == 50.0 and report.f1 == 100.0
+
+
+@given(
+    st.lists(
+        st.sampled_from(["", "X", "-", "X-x", "O-x", "B-", "B-0", "[", "B-x", "I-x", "S-x", "E-x", "O"]), min_size=1
+    ),
+    st.integers(0, 5),
+)
+def test_every_chunk_has_an_end_in_its_sequence_whatever_the_labels(labels, cut):
+    values = sorted(set(labels))
+    ids, offsets = (
+        np.array([values.index(label) for label in labels]),
+        np.array([0, min(cut, len(labels)), len(labels)]),
+    )
+    starts, ends, types = chunk_spans((ids, values, offsets))
+    assert len(starts) == len(ends) == len(types) and (starts < ends).all()
+    assert (ends[:-1] <= starts[1:]).all()
+    sequence = np.searchsorted(offsets, starts, side="right")
+    assert (ends <= offsets[sequence]).all()

@@ -139,7 +139,7 @@ def chunk_spans(labels: Labelling) -> tuple[Int64, Int64, list[str]]:
     starting, ending = chunks.boundaries
     first = np.flatnonzero(starting) + 1
     closing = starting | ending  # a label of no scheme may begin a chunk that nothing ends but the next one
-    closing[labels[2][1:] + np.arange(chunks.n_sequences)] = True  # or the end of the sequence
+    closing[chunks.offsets[1:] + np.arange(chunks.n_sequences)] = True  # or the end of the sequence
     closed = np.flatnonzero(closing) + 1
     last = closed[np.searchsorted(closed, first, side="right")] - 1
     starts, ends = first - 1 - chunks.sequence[first], last - chunks.sequence[last]
@@ -176,7 +176,7 @@ class _Chunks:
         starts, ends = _boundaries(tags[rows[1]], types[rows[1]])
         gold_types, found_types = types[rows[0]], types[rows[1]]
         same_type = gold_types[1:] == found_types[1:]
-        self.boundaries = starts, ends
+        self.boundaries, self.offsets = (starts, ends), offsets
         self.counted = (
             np.flatnonzero(gold_starts) + 1,
             np.flatnonzero(starts) + 1 + n_rows,  # in the second half of types and sequence
