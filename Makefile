@@ -3,12 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow bounds audit check bench kernels wheel clean help
+.PHONY: demo test test-slow fuzz faults bounds audit check bench kernels wheel clean help
 
 help:
 	@echo "make demo        train on the bundled corpus, print scores and tagged sentences"
 	@echo "make test        run the tests"
 	@echo "make test-slow   run the longer campaigns"
+	@echo "make fuzz        look for crashes, hangs and errors without a sentence (FUZZ=\"models --cases 100000\"; FUZZ=--help)"
+	@echo "make faults      kill commands, fill disks, use models for long (an hour; FAULTS='kills=50 minutes=1': less)"
 	@echo "make bounds      run the tests of the command line and of models with the oldest dependencies allowed"
 	@echo "make audit       look for known faults in the dependencies (asks a server), and list them in dist/loglinear.cdx.json"
 	@echo "make check       lint, type-check and check the import contract"
@@ -26,6 +28,17 @@ test: $(VENV)/.installed-test kernels
 
 test-slow: $(VENV)/.installed-test kernels
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
+
+# How much: make faults FAULTS="kills=500 seed=3"; what can be counted is in tests/faults/counts.py.
+FAULTS ?= long
+
+faults: $(VENV)/.installed-test kernels
+	LOGLINEAR_FAULTS="$(FAULTS)" $(BIN)/python -m pytest -m slow -s tests/faults
+# What to attack, and for how long: make fuzz FUZZ="readers --cases 1000000 --minutes 30 --seed 1"
+FUZZ ?= --minutes 1
+
+fuzz: $(VENV)/.installed-fuzz kernels
+	cd tests && ../$(BIN)/python -m fuzzing --folder ../.fuzz $(FUZZ)
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -82,5 +95,11 @@ $(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,bench]'
 	touch $@ $(VENV)/.installed $(VENV)/.installed-test
 
+# Atheris has no wheel for every Python and machine: without it, coverage-guided fuzzing is skipped.
+$(VENV)/.installed-fuzz: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,fuzz]' || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@ $(VENV)/.installed $(VENV)/.installed-test
+
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-audit dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .fuzz $(VENV) $(VENV)-lowest $(VENV)-audit dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

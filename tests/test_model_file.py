@@ -6,7 +6,6 @@ import ast
 import builtins
 import hashlib
 import inspect
-import io
 import mmap
 import os
 import stat
@@ -21,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load as safetensors_load
 
-from loglinear import model_file
+from loglinear import model_file, system
 from loglinear.errors import ModelFileError
 from problems.model_files import SMALL, any_text, headers, same, some_arrays
 
@@ -109,11 +108,12 @@ def test_an_interrupted_save_leaves_the_old_file_and_no_other(
     with monkeypatch.context() as patch:
         if step == "write":
 
-            class Full(io.FileIO):
+            class Full(system._Writer):
                 def write(self, _: Any) -> int:
-                    raise error
+                    with system._naming(path):
+                        raise error
 
-            patch.setattr(os, "fdopen", lambda descriptor, mode: Full(descriptor, mode))
+            patch.setattr(system, "_Writer", Full)
         else:
             patch.setattr(os, step, fail)
         with pytest.raises(ModelFileError if isinstance(error, OSError) else KeyboardInterrupt):

@@ -72,7 +72,7 @@ def _zip() -> bytes:
         (_zip(), "a zip archive"),
         (gzip.compress(b"abc" * 20), "a gzip file"),
         (pickle.dumps(list(range(9))), "a Python pickle"),
-        (b"lCRF\x10\x00\x00\x00FOMC", "a CRFsuite model"),
+        (b"lCRF\x10\x00\x00\x00FOMC", "a damaged CRFsuite model"),
         ((2**60).to_bytes(8, "little") + b"{}", "not a loglinear model"),
         ((2**20).to_bytes(8, "little") + b"{}", "cut short"),
         ((2).to_bytes(8, "little") + b"{}", "a safetensors file, but not a loglinear model"),

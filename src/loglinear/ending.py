@@ -11,15 +11,18 @@ Ctrl-C, it does what was registered here for the end, the newest first, and ends
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 GRACE = 1.0  # seconds that the main thread has to end by itself
 
@@ -44,22 +47,11 @@ def before_forced_end(action: Callable[[], object]) -> Iterator[None]:
 @contextmanager
 def removing(path: Path) -> Iterator[None]:
     """Remove a file or folder when the block ends in whatever way; it may have been renamed, or not been made."""
-    remove = partial(_remove, path)
-    with before_forced_end(remove):
+    with before_forced_end(partial(remove, path)):
         try:
             yield
         finally:
-            remove()
-
-
-@contextmanager
-def temporary_folder(prefix: str = "loglinear-", within: Path | None = None) -> Iterator[Path]:
-    """A new folder for this block alone."""
-    import tempfile
-
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=within))
-    with removing(folder):
-        yield folder
+            remove(path)
 
 
 def at_exit(action: Callable[[], object]) -> None:
@@ -68,7 +60,8 @@ def at_exit(action: Callable[[], object]) -> None:
     atexit.register(action)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there and can be removed."""
     with suppress(OSError):
         if path.is_dir() and not path.is_symlink():
             import shutil
@@ -120,21 +113,44 @@ def watching_signals() -> Iterator[None]:
     if handler is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _interrupt)
     watcher = threading.Thread(target=_watch, args=(heard,), name="signals", daemon=True)
-    watcher.start()
+    try:
+        watcher.start()
+    except RuntimeError:  # no thread to be had; what ends the process is then the handler alone
+        _stop_watching(handler, descriptor, heard, told)
+        yield
+        return
     _watching = True
+    sys.unraisablehook, unraisable = _raise_again, sys.unraisablehook
     try:
         yield
     finally:
+        sys.unraisablehook = unraisable
         if _asked.is_set():
             if _under_way.is_set():
                 watcher.join()  # which ends the process
         else:  # otherwise it goes on watching: other threads may still be at work
             _watching = False
-            signal.set_wakeup_fd(descriptor)
-            signal.signal(signal.SIGTERM, handler)
             os.write(told, _ENOUGH)
             watcher.join()
-            os.close(told)
+            _stop_watching(handler, descriptor, heard, told)
+
+
+def _stop_watching(handler: Any, descriptor: int, *pipe: int) -> None:
+    """Have signals handled as before."""
+    signal.set_wakeup_fd(descriptor)
+    signal.signal(signal.SIGTERM, handler)
+    for end in pipe:
+        os.close(end)
+
+
+def _raise_again(lost: Any) -> None:
+    """The hook for exceptions that C code swallows, as LLVM's callbacks do: an interrupt comes again a moment later."""
+    if lost.exc_type is KeyboardInterrupt:
+        again = threading.Timer(0.05, _thread.interrupt_main)
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def _interrupt(number: int, frame: object) -> None:
@@ -147,7 +163,6 @@ def _watch(heard: int) -> None:
     while signal.SIGTERM not in arrived and arrived.count(signal.SIGINT) < 2:
         arrived += os.read(heard, 64)
         if _ENOUGH in arrived:
-            os.close(heard)
             return
     _asked.set()
     if signal.SIGTERM in arrived:

@@ -21,10 +21,11 @@ class DataError(LoglinearError, ValueError):
     file : str, optional
         Name of the file (``<stdin>`` for standard input).
     line : int, optional
-        Line in the file, from 1.
+        Line in the file, from 1; 0 where there are no lines.
     """
 
     def __init__(self, message: str, file: str | None = None, line: int | None = None) -> None:
+        line = line or None
         place = ":".join(str(part) for part in (file, line) if part is not None)
         super().__init__(f"{place}: {message}" if place else message)
         self.message, self.file, self.line = message, file, line
@@ -39,6 +40,10 @@ class TemplateError(LoglinearError, ValueError):
 
 class OptionError(LoglinearError, ValueError):
     """An option with a value, or together with another option, that makes no sense."""
+
+
+class NotOfferedError(OptionError, AttributeError):
+    """A method that an estimator does not have with its options: ``hasattr`` is False."""
 
 
 class InfeasibleError(LoglinearError, ValueError):

@@ -33,11 +33,11 @@ import math
 import mmap
 import os
 import re
-import secrets
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
@@ -48,9 +48,9 @@ import numpy.typing as npt
 from loglinear import __version__
 from loglinear.arrays import Array, Arrays, Float, Int32, Int64, UInt8
 from loglinear.documents import parsed_json
-from loglinear.ending import removing
 from loglinear.errors import LoglinearError, ModelFileError, ModelKindError, OptionError
-from loglinear.system import MEMORY, memory, size_of
+from loglinear.foreign import OPENING, tool_of
+from loglinear.system import MEMORY, memory, size_of, writing
 
 FORMAT = "loglinear"
 FORMAT_VERSION = 1
@@ -68,10 +68,10 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype("?"),
 }
 _DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
-_FOREIGN = (
+_OTHER_TOOLS = "loglinear.estimators.tagger.foreign"  # imported when a file of theirs is opened
+_NO_MODELS = (
     (b"PK\x03\x04", "a zip archive"),
     (b"\x1f\x8b", "a gzip file (unpack it first)"),
-    (b"lCRF", "a CRFsuite model"),
     (b"\x80\x02", "a Python pickle"),
     (b"\x80\x03", "a Python pickle"),
     (b"\x80\x04", "a Python pickle"),
@@ -113,19 +113,14 @@ def save(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arr
     The arguments are those of :func:`dumps`. An older model stays valid for processes that have it mapped.
     """
     table, data = _table_and_data(kind, header, arrays)
+    if os.path.isdir(path):
+        raise ModelFileError(f"cannot save {path}: it is a folder; give the name of a file")
     try:
-        target = Path(os.path.realpath(path))  # a link stays a link; its target is replaced
-        if os.path.isdir(target):
-            raise ModelFileError(f"cannot save {path}: it is a folder; give the name of a file")
-        if not os.path.isdir(target.parent):
-            raise ModelFileError(f"cannot save {path}: the folder {target.parent} does not exist; create it first")
-        if os.path.exists(target) and not os.path.isfile(target):  # write to a device or a pipe, do not replace it
-            with open(target, "wb") as stream:
-                stream.writelines((table, *data))
-        else:
-            _replace(target, table, data)
-    except ModelFileError:
-        raise
+        folder = os.path.dirname(os.path.realpath(path))  # of what a link points to
+        if not os.path.isdir(folder):
+            raise ModelFileError(f"cannot save {path}: the folder {folder} does not exist; create it first")
+        with writing(path) as stream:
+            stream.writelines((table, *data))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
         raise ModelFileError(f"cannot save {path}: {reason}; choose a place with room that you may write to") from error
@@ -205,32 +200,11 @@ def _storable(name: str, array: Array) -> Array:
     return np.asarray(array, dtype=stored, order="C")
 
 
-def _replace(target: Path, table: bytes, data: list[memoryview]) -> None:
-    temporary = target.with_name(f".loglinear-{secrets.token_hex(8)}.tmp")
-    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-    # not mkstemp, so that a new file gets the permissions of the user's umask
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    with removing(temporary):
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.writelines((table, *data))
-            stream.flush()
-            os.fsync(stream.fileno())
-        if mode is not None:
-            os.chmod(temporary, mode)
-        os.replace(temporary, target)
-    if os.name == "posix":  # the new name must survive a power cut, too
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
 # -- reading ------------------------------------------------------------------------------------------------------
 
 
 def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: str | None = None) -> ModelFile:
-    """Read a model file and check all of it.
+    """Read a model file and check all of it; one of CRFsuite, CRF++ or Wapiti comes as that of a tagger.
 
     Parameters
     ----------
@@ -254,15 +228,19 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: 
         view = view.cast("B") if view.contiguous else memoryview(bytes(view))
     else:
         raise TypeError(f"a model is loaded from a path or from bytes, not from {type(source).__name__}")
-    table, start = _table(name, view)
-    metadata = _metadata(name, table)
-    _check_sum(name, view, start, metadata["checksum"])
-    found, header = metadata["kind"], _parsed(name, metadata["header"])
-    if not isinstance(header, dict):
-        _damaged(name, "its header is not a JSON object")
-    if kind is not None and found != kind:
-        raise ModelKindError(name, found[:40], kind)
-    return ModelFile(found, header, _arrays(name, table, view, start), len(view), name)
+    if tool_of(bytes(view[:OPENING])):
+        content: ModelFile = import_module(_OTHER_TOOLS).stored(view, name)
+    else:
+        table, start = _table(name, view)
+        metadata = _metadata(name, table)
+        _check_sum(name, view, start, metadata["checksum"])
+        header = _parsed(name, metadata["header"])
+        if not isinstance(header, dict):
+            _damaged(name, "its header is not a JSON object")
+        content = ModelFile(metadata["kind"], header, _arrays(name, table, view, start), len(view), name)
+    if kind is not None and content.kind != kind:
+        raise ModelKindError(name, content.kind[:40], kind)
+    return content
 
 
 def is_model(source: str | os.PathLike[str]) -> bool:
@@ -271,10 +249,12 @@ def is_model(source: str | os.PathLike[str]) -> bool:
         if not stat.S_ISREG(os.stat(source).st_mode):
             return False
         with open(source, "rb") as stream:
-            opening = stream.read(9)
+            opening = stream.read(OPENING)
     except (OSError, ValueError):
         return False
-    return len(opening) == 9 and opening[8:] == b"{" and int.from_bytes(opening[:8], "little") <= _TABLE_LIMIT
+    if tool_of(opening) is not None:
+        return True
+    return len(opening) > 8 and opening[8:9] == b"{" and int.from_bytes(opening[:8], "little") <= _TABLE_LIMIT
 
 
 def _damaged(name: str, detail: str) -> NoReturn:
@@ -310,7 +290,7 @@ def _table(name: str, view: memoryview) -> tuple[dict[str, Any], int]:
     if len(opening) < 9 or opening[8:] != b"{" or length > _TABLE_LIMIT:
         is_text = all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in opening)
         what = "a text file" if is_text else "something else, or damaged"
-        what = next((known for magic, known in _FOREIGN if opening.startswith(magic)), what)
+        what = next((known for magic, known in _NO_MODELS if opening.startswith(magic)), what)
         raise ModelFileError(f"{name} is not a loglinear model ({what}): give a file that loglinear saved")
     if length > len(view) - 8:
         _damaged(name, "it is cut short")

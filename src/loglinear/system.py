@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import re
-import secrets
-import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from queue import SimpleQueue
-from typing import TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 from loglinear import ending
 from loglinear.errors import OptionError
@@ -50,6 +46,9 @@ def in_threads(function: Callable[[A], B], items: Iterable[A], n_threads: int) -
     n_threads = min(n_threads, len(items))
     if n_threads <= 1:
         return [function(item) for item in items]
+    from concurrent.futures import ThreadPoolExecutor
+    from queue import SimpleQueue
+
     results, errors, waiting = dict[int, B](), dict[int, BaseException](), SimpleQueue[int | None]()
     for k in (*range(len(items)), *[None] * n_threads):
         waiting.put(k)
@@ -62,8 +61,9 @@ def in_threads(function: Callable[[A], B], items: Iterable[A], n_threads: int) -
                 errors[k] = error
 
     with ThreadPoolExecutor(n_threads - 1) as pool:
-        for _ in range(n_threads - 1):
-            pool.submit(work)
+        with suppress(RuntimeError):  # no more threads to be had: those that there are do it all
+            for _ in range(n_threads - 1):
+                pool.submit(work)
         work()
     if errors:
         raise errors[min(errors)]
@@ -156,16 +156,6 @@ def why_not_private(folder: Path) -> str:
     return ""
 
 
-def replace_file(file: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write a file, which only this user can read by default; who reads it meanwhile finds the old or the new one."""
-    beside = file.with_name(f"{file.name}.{secrets.token_hex(8)}.tmp")
-    with ending.removing(beside):
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-        os.replace(beside, file)
-
-
 def read_private(file: Path) -> bytes:
     """The content of a file; one that someone else can have written is a :class:`PermissionError`."""
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -174,6 +164,206 @@ def read_private(file: Path) -> bytes:
         if not stat.S_ISREG(status.st_mode) or not _is_ours(status) or (_HAS_OWNERS and _others_may_write(status)):
             raise PermissionError(f"{file} is not a file that only this user can write to")
         return stream.read()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Files that are there whole or not at all. What a killed process leaves behind is recognised by its lock, which ended
+# with the process, and is removed by the next one that writes there.
+
+_SLOTS = 8  # names for what is being written in a file's place: so many processes can write it at once without others
+_HAS_LOCKS = os.name == "posix"
+_LONGEST = 200  # bytes of a file's name that stand in such a name; systems take 255
+
+
+class WriteError(OSError):
+    """A file could not be written; ``filename`` is the one that was asked for."""
+
+
+@contextmanager
+def replacing(file: Path, mode: int | None = None, durable: bool = True) -> Iterator[BinaryIO]:
+    """A stream whose content is that of ``file`` when the block has succeeded: who reads it finds the old or the new.
+
+    Parameters
+    ----------
+    file : Path
+        Links are replaced, not followed.
+    mode : int, optional
+        The new file's permissions; by default those of the old one, else what the umask leaves.
+    durable : bool
+        The content, too, is on the disk before the name is: neither is lost with the power.
+
+    Raises
+    ------
+    WriteError
+        The disk is full, the folder is read-only or has gone.
+    """
+    with _naming(file):
+        if mode is None and file.exists():
+            mode = stat.S_IMODE(file.stat().st_mode)
+        descriptor, beside = _place_beside(file, 0o666 if mode is None else 0o600)
+        lock = os.dup(descriptor) if _HAS_LOCKS else None  # holds the lock until the file has its name
+    discard = partial(_discard, beside, lock)
+    with ending.before_forced_end(discard):
+        try:
+            with cast(BinaryIO, io.BufferedWriter(_Writer(descriptor, file))) as stream:
+                yield stream
+                with _naming(file):
+                    stream.flush()
+                    if mode is not None:
+                        os.chmod(beside, mode)
+                    if durable:
+                        os.fsync(descriptor)
+            with _naming(file):
+                os.replace(beside, file)
+                if durable and os.name == "posix":
+                    _flush_folder(file.parent)
+        finally:
+            discard()
+            if lock is not None:
+                os.close(lock)
+
+
+def _discard(beside: Path, lock: int | None) -> None:
+    """Remove what was not renamed; after that, another process may have a file of this name."""
+    if lock is None or _is_at(lock, beside):
+        ending.remove(beside)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Have the names of its files outlive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(file: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write a file, which only this user can read by default; who reads it meanwhile finds the old or the new one."""
+    with replacing(file, mode, durable=False) as stream:
+        stream.write(data)
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Make an error of the system's one about ``file``."""
+    try:
+        yield
+    except WriteError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise WriteError(getattr(error, "errno", None) or 0, reason, str(file)) from error
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """:func:`replacing` for what a user names: links are followed, and devices and pipes written to as they are."""
+    named = Path(path)
+    with _naming(named):
+        target = Path(os.path.realpath(named))
+        direct = target.exists() and not target.is_file()
+        descriptor = os.open(target, os.O_WRONLY) if direct else -1
+    with cast(BinaryIO, io.BufferedWriter(_Writer(descriptor, named))) if direct else replacing(target) as stream:
+        yield stream
+
+
+class _Writer(io.FileIO):
+    """A file being written, whose errors name the file that it will be."""
+
+    def __init__(self, descriptor: int, file: Path) -> None:
+        super().__init__(descriptor, "wb")
+        self._file = file
+
+    def write(self, data: Any) -> int:
+        with _naming(self._file):
+            return super().write(data)
+
+
+def _place_beside(file: Path, mode: int) -> tuple[int, Path]:
+    """A new file beside ``file``, open and locked, in the place of one that a killed process has left, if there is."""
+    name = os.fsencode(file.name)[:_LONGEST].decode("utf-8", "ignore")
+    slots = [str(slot) for slot in range(_SLOTS)] if _HAS_LOCKS else []
+    while True:
+        slot = slots.pop(0) if slots else os.urandom(8).hex()
+        beside = file.with_name(f".{name}.loglinear-{slot}.tmp")
+        remove_abandoned(beside)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        try:
+            descriptor = os.open(beside, flags, mode)
+        except FileExistsError:  # another process is writing, or it is somebody else's
+            continue
+        if _lock(descriptor) is not False and _is_at(descriptor, beside):
+            return descriptor, beside
+        os.close(descriptor)  # removed as a leftover between two lines
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove a file or folder of this user's that the process which made it cannot remove any more.
+
+    Whoever makes it locks it; where there are no locks, it stays.
+    """
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        try:
+            # With the lock, and with the path naming what is locked, nobody else removes or renames it.
+            if _is_ours(os.fstat(descriptor)) and _lock(descriptor) and _is_at(descriptor, path):
+                ending.remove(path)
+        finally:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Lock a file or folder until it is closed: whether it was free; None where there are no locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether the path is that of an open file or folder."""
+    with suppress(OSError):
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    return False
+
+
+@contextmanager
+def temporary_folder(prefix: str = "loglinear-", within: Path | None = None) -> Iterator[Path]:
+    """A new folder for this block alone; those that killed processes have left there are removed."""
+    folder, descriptor = _new_folder(prefix, within)
+    try:
+        with ending.removing(folder):
+            yield folder
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _new_folder(prefix: str, within: Path | None = None) -> tuple[Path, int | None]:
+    """A new folder and, where there are locks, the descriptor that holds its lock."""
+    import tempfile
+
+    parent = Path(tempfile.gettempdir() if within is None else within)
+    for abandoned in parent.glob(f"{prefix}*.tmp"):
+        if abandoned.is_dir():
+            remove_abandoned(abandoned)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=parent))
+        if not _HAS_LOCKS:
+            return folder, None
+        try:
+            descriptor = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:  # removed as a leftover between two lines
+            continue
+        if _lock(descriptor) is not False and _is_at(descriptor, folder):
+            return folder, descriptor
+        os.close(descriptor)
 
 
 @contextmanager
@@ -261,6 +451,8 @@ def _why_not(folder: Path) -> str:
     if reason:
         return reason
     try:
+        import tempfile
+
         with tempfile.TemporaryFile(dir=folder):
             return ""
     except OSError:
@@ -292,6 +484,8 @@ def _candidates() -> list[Path]:
     own = os.environ.get("LOGLINEAR_CACHE")
     user = os.geteuid() if _HAS_OWNERS else "user"
     named = [Path(os.path.abspath(own))] if own else []
+    import tempfile
+
     return [*named, *_users_caches(), Path(tempfile.gettempdir()) / f"loglinear-{user}"]
 
 
@@ -305,6 +499,6 @@ def cache_folder() -> Path:
     for candidate in _candidates():
         if not _why_not(candidate):
             return candidate
-    folder = Path(tempfile.mkdtemp(prefix="loglinear-"))
-    ending.at_exit(partial(shutil.rmtree, folder, ignore_errors=True))
+    folder, _ = _new_folder("loglinear-")  # locked as long as the process lasts
+    ending.at_exit(partial(ending.remove, folder))
     return folder

@@ -18,6 +18,7 @@ VERBS = {
     "tag": ("tag", "{model}", "{data}"),
     "eval": ("eval", "{data}", "--model", "{model}"),
     "prune": ("prune", "{model}", "-o", "{folder}/small.model", "--share", "0.5"),
+    "update": ("update", "{model}", "{data}", "-o", "{folder}/new.model"),
     "sample": ("sample", "{model}"),
     "parse run": ("parse", "run", "{model}", "{data}"),
     "parse run, dependencies": ("parse", "run", "{model}", "{data}", "--dependencies"),
@@ -29,6 +30,7 @@ VERBS = {
 TAKES = {
     **dict.fromkeys(("tag", "eval"), ("tagger", "combination", "local-tagger")),
     "prune": ("tagger",),
+    "update": ("tagger",),
     "sample": ("tagger", "parser"),
     **dict.fromkeys(("parse run", "parse eval"), ("parser", "dependency-parser")),
     "parse run, dependencies": ("dependency-parser",),

@@ -44,7 +44,7 @@ def test_files_and_cross_validation(run, files):
         (("train.txt", "--grid", "-1"), "penalties above 0"),
         (("train.txt", "--test", "train.txt", "--folds", "3"), "two ways"),
         (("--bundled", "pos", "--test", "train.txt"), "--bundled has its own data"),
-        (("train.txt", "--label", "age", "--separator", "tab"), "are for column files"),
+        (("train.txt", "--label", "age", "--separator", "tab"), "--separator: for files of sequences"),
         (("train.txt", "--raw-numbers"), "are for tables"),
         (("train.txt", "--plot", "none/p.svg"), "there is no folder"),
         (("train.txt", "--choose", "worst"), "choose best or 1se"),

@@ -15,13 +15,15 @@ from loglinear.options import READ, READ_TEMPLATE, WRITTEN, WRITTEN_CHART, File
 
 #: Parameters with a text for a value that names no file.
 WORDS = {
-    "--algorithms", "--annotation", "--base", "--beam", "--bias", "--bundled", "--category", "--choose",
-    "--class-weight", "--classifier", "--column", "--comments", "--components", "--corpus", "--covariance",
-    "--criteria", "--criterion", "--decoding", "--factor", "--features", "--format", "--halving", "--horizontal",
-    "--ignore", "--kernel", "--label", "--labels", "--marks", "--max-length", "--method", "--metric",
-    "--multiclass", "--number", "--optimizer", "--peer-most", "--plot-columns", "--precision", "--prior",
-    "--segment-features", "--separator", "--set", "--sizes", "--start", "--states", "--structure", "--tags",
-    "--task", "--text", "--threads", "--transitions", "--ways", "--words", "-k", "name", "names", "split",
+    "--algorithms", "--annotation", "--base", "--beam", "--bias", "--borders", "--bundled", "--category",
+    "--choose", "--class-weight", "--classifier", "--column", "--comments", "--components", "--corpus",
+    "--covariance", "--criteria", "--criterion", "--decoding", "--edge", "--factor", "--features", "--format",
+    "--from", "--gaps", "--halving", "--horizontal", "--ignore", "--kernel", "--label", "--labels", "--labels-key",
+    "--marks", "--max-length", "--method", "--metric", "--multiclass", "--number", "--offsets", "--optimizer",
+    "--output-format", "--overlaps", "--peer-most", "--plot-columns", "--precision", "--prior", "--scheme",
+    "--segment-features", "--sentence-column", "--sentences", "--separator", "--set", "--sizes", "--start",
+    "--states", "--structure", "--tags", "--task", "--text", "--text-key", "--threads", "--to", "--token-column",
+    "--tokens-key", "--transitions", "--ways", "--words", "-k", "name", "names", "split",
 }  # fmt: skip
 NOT_THERE = {("combine", "--weights"), ("path", "--grid")}  # numbers, where other verbs have files
 

@@ -42,7 +42,8 @@ def commands(command: Any = None, path: str = "") -> dict[str, Any]:
 
 
 PLAIN = {"COLUMNS": "250", "NO_COLOR": "1", "TERM": "dumb"}
-COMMANDS = commands()
+OTHER_TOOLS = ("crfpp", "wapiti", "crfsuite")  # verbs with those tools' options and help (tests/compat)
+COMMANDS = {name: each for name, each in commands().items() if name.split()[0] not in OTHER_TOOLS}
 DECLARED = [(cls, each) for cls in VERBS for each in declared(cls).values()]
 
 

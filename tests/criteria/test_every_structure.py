@@ -73,7 +73,7 @@ def defined(floor: str, name: str, problem: Problem) -> np.ndarray:
     structure, referee = problem.structure, STRUCTURES[floor].referee
     costs, losses = problem.cost.at(problem.gold, structure.offsets), []
     for s, one in enumerate(referee.referees(structure, problem.scores)):
-        if name == "passive-aggressive":  # of several best labellings, any may be the one whose cost counts
+        if name in ("arow", "passive-aggressive"):  # of several best labellings, any may be the one whose cost counts
             assume(np.count_nonzero(one.values > one.values.max() - 1e-9) == 1)
         own_costs, fits = one.costs(one.costs_of(structure, costs, s)), one.fits(gold_of(structure, problem.gold, s))
         if name in BY_POSITION:

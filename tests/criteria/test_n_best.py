@@ -175,7 +175,9 @@ def test_functions_are_told_apart_by_what_they_do_and_hold():
     assert len(set(seen)) == len(functions)
     assert all("0x" not in one for one in seen)  # no address, which would be another in the next process
     assert json.dumps(LabellingCost(weighed(2.0), "AB").identity()) == seen[2]
+    functions.append(lambda gold, predicted, beta=2: beta * odd(gold, predicted))
     assert all(is_of_labellings(function) for function in functions)
+    assert not is_of_labellings(lambda gold, predicted, kind="inside": 0.0)
     assert not is_of_labellings(lambda gold, predicted, kind: 0.0) and not is_of_labellings("hamming:1")
 
 

@@ -1,12 +1,14 @@
 """Stochastic and online learning: they get where L-BFGS gets, and steps are what their papers say."""
 
 import numpy as np
+import pycrfsuite
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from loglinear import Tagger
+from loglinear.criteria.arow import AdaptiveRegularisation
 from loglinear.criteria.costs import Cost
 from loglinear.criteria.mira import MarginInfusedRelaxed
 from loglinear.criteria.passive_aggressive import PassiveAggressive
@@ -162,6 +164,48 @@ def test_passive_aggressive_steps(loss, squared, cap, weight):
     # the softened step minimises 1/2 tau^2 |d|^2 + C xi^2 with xi = loss - tau |d|^2
     assert soft * squared == pytest.approx(2 * cap * weight * squared * (loss - soft * squared), rel=1e-6)
     assert PassiveAggressive(cost, variant=2, C=cap).steps(losses, gram, 0.0)[0] == 0.0
+
+
+@given(loss=st.floats(0.01, 100), squared=st.floats(0.1, 100), g=st.floats(0.01, 10), weight=st.floats(0.1, 3))
+def test_arows_first_step_is_the_minimum_of_its_objective(loss, squared, g, weight):
+    """min over t of 1/2 t^2 |d|^2 / v + (loss - t |d|^2)^2 / 2 g, where the mean moves by t d."""
+    learner = AdaptiveRegularisation(Cost(np.zeros((4, 2, 2))), variance=0.7, gamma=g)
+    (step,) = learner.steps(np.array([loss]), np.array([[squared]]), weight)
+    slope = step * squared / 0.7 - weight * squared * (loss - step * squared) / g
+    assert slope == pytest.approx(0.0, abs=1e-9 * squared * (1 + loss * weight / g))
+    assert learner.steps(np.array([loss]), np.array([[squared]]), 0.0)[0] == 0.0
+
+
+@pytest.mark.parametrize(("variance", "gamma"), [(1.0, 1.0), (0.3, 2.5)])
+def test_arow_is_crfsuites(variance, gamma, tmp_path):
+    """One sequence leaves no order to choose, so that the weights after some passes are those of CRFsuite."""
+    rng = np.random.default_rng(1)
+    x = [{f"a{rng.integers(6)}": float(rng.exponential()), f"b{rng.integers(4)}": 1.0} for _ in range(40)]
+    y = [f"y{t if t < 4 else rng.integers(4)}" for t in range(len(x))]  # first seen in their order, which breaks ties
+    trainer = pycrfsuite.Trainer("arow", verbose=False)
+    trainer.set_params({"variance": variance, "gamma": gamma, "max_iterations": 5})
+    trainer.set_params({"feature.possible_states": True, "feature.possible_transitions": True})
+    trainer.append(x, y)
+    trainer.train(str(tmp_path / "m"))
+    with pycrfsuite.Tagger().open(str(tmp_path / "m")) as theirs:
+        info = theirs.info()
+    tagger = Tagger(
+        f"arow:variance={variance},gamma={gamma}", optimizer="online:average=no", max_iter=5, tolerance=0.0,
+        states="all", transitions="all", precision="float64",
+    ).fit([x], [y])  # fmt: skip
+    for found, wanted in ((tagger.state_weights_, info.state_features), (tagger.transition_weights_, info.transitions)):
+        names = {*found, *wanted}
+        assert len(names) > 10
+        assert all(found.get(name, 0.0) == pytest.approx(wanted.get(name, 0.0), abs=2e-6) for name in names)
+
+
+def test_the_weight_of_a_sequence_divides_arows_g():
+    X, y = sentences(1, seed=5)
+    one, other = (
+        Tagger(f"arow:gamma={gamma}", max_iter=1).fit(X, y, sample_weight=[weight])
+        for gamma, weight in ((1.0, 2.0), (0.5, 1.0))
+    )
+    assert np.array_equal(one.model_.weights, other.model_.weights)
 
 
 def test_mira_gives_a_sequence_its_margin():

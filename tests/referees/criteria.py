@@ -32,5 +32,6 @@ DEFINITIONS: dict[str, Callable[[Floats, Floats, Bools], float]] = {
     "perceptron": lambda s, c, fits: max(s) - max(s[fits]),
     "mira": lambda s, c, fits: max(s + c) - max(s[fits]),
     "passive-aggressive": lambda s, c, fits: max(s) - max(s[fits]) + np.sqrt(c[np.argmax(s)]),
+    "arow": lambda s, c, fits: max(s) - max(s[fits]) + c[np.argmax(s)],
     "least-squares": lambda s, c, fits: np.square(s - np.where(fits, 1.0, -1.0))[s > -np.inf].sum(),
 }

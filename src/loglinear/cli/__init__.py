@@ -25,6 +25,8 @@ VERBS = {
     "inspect": "inspect",
     "combine": "combine",
     "prune": "prune",
+    "convert": "convert",
+    "update": "update",
     "path": "path",
     "demo": "demo",
     "criteria": "criteria",
@@ -40,6 +42,46 @@ VERBS = {
     "reproduce": "reproduce",
     "data": "data",
     "warm": "warm",
+    "crfpp": "other_tools",
+    "wapiti": "other_tools",
+    "crfsuite": "other_tools",
+}
+
+#: Options of other tools, and the tools that have them.
+THEIR_OPTIONS = {
+    "CRFsuite": (
+        "-p",
+        "--set",
+        "--c1",
+        "--c2",
+        "-m",
+        "--model",
+        "-a",
+        "--algorithm",
+        "-g",
+        "-e",
+        "-x",
+        "-r",
+        "-t",
+        "-i",
+    ),
+    "CRF++": ("-c", "-a", "-f", "-p", "-m", "-e", "-n", "-v", "-t", "--freq", "--maxiter", "--eta", "--thread"),
+    "Wapiti": (
+        "-T",
+        "--type",
+        "-a",
+        "--algo",
+        "-p",
+        "--pattern",
+        "-m",
+        "-d",
+        "-t",
+        "-i",
+        "-1",
+        "-2",
+        "--rho1",
+        "--rho2",
+    ),
 }
 
 
@@ -62,7 +104,10 @@ class _OnDemand(Mapping[str, Any]):
         if verb not in self._commands:
             module = importlib.import_module(f"loglinear.cli.{VERBS[verb]}")
             group = typer.Typer(rich_markup_mode="rich")
-            if hasattr(module, "app"):
+            if hasattr(module, verb):
+                group.add_typer(getattr(module, verb), name=verb)
+                group.callback()(lambda: None)
+            elif hasattr(module, "app"):
                 group.add_typer(module.app, name=verb)
             else:
                 add(group, verb)(getattr(module, f"{verb}_command"))
@@ -103,8 +148,18 @@ def _visible_mistakes() -> Iterator[None]:
     except Exception as error:
         mistake: Any = error
         if isinstance(getattr(error, "message", None), str) and hasattr(error, "format_message"):
-            mistake.message = visible(mistake.message)
+            mistake.message = visible(mistake.message) + _their_option(getattr(error, "option_name", ""))
         raise
+
+
+def _their_option(name: str) -> str:
+    """For an option that there is not: where to read what it is here, if another tool has it."""
+    tools = [tool for tool, names in THEIR_OPTIONS.items() if name in names]
+    if not tools:
+        return ""
+    verbs = {"CRFsuite": "crfsuite", "CRF++": "crfpp", "Wapiti": "wapiti"}
+    takes = " or ".join(f"'loglinear {verbs[tool]}'" for tool in tools)
+    return f". {', '.join(tools)} have it: docs/from-other-tools.md says what it is here, and {takes} takes it as it is"
 
 
 app = typer.Typer(
@@ -157,12 +212,21 @@ def _run() -> None:
         _end_of_pipe()
     except KeyboardInterrupt as interruption:
         _interrupted(interruption)
-    except MemoryError:
+    except (MemoryError, SystemError):  # Python itself raises the second where memory fails it
         remedy = "fewer --threads, shorter sentences or a smaller model: fewer labels, fewer features, a lower order"
         _fail(f"out of memory: try {remedy}", 1)
+    except ImportError as error:
+        _fail(_missing(error), 1)
     except OSError as error:
+        if error.errno is None:  # of the library that loads LLVM
+            _fail(_missing(error), 1)
         place = f"{error.filename}: " if error.filename else ""
         _fail(f"{place}{error.strerror or error}", 2)
+
+
+def _missing(error: BaseException) -> str:
+    """The message for a library that could not be loaded."""
+    return f"a library cannot be loaded, perhaps because memory is short: {str(error).partition(chr(10))[0]}"
 
 
 def _interrupted(interruption: KeyboardInterrupt) -> NoReturn:

@@ -10,9 +10,9 @@ import typer
 
 from loglinear.cli.common import Screen, console, show_table, working, write_text
 from loglinear.cli.options import OUT
-from loglinear.ending import temporary_folder
 from loglinear.errors import OptionError
 from loglinear.options import READ, READ_TEMPLATE, RESULTS, WRITTEN_FILE, option, options
+from loglinear.system import temporary_folder
 
 if TYPE_CHECKING:
     from loglinear.experiments.bench.job import Job
@@ -234,7 +234,7 @@ def _listed(text: str) -> list[str]:
 
 
 def _whole(name: str, text: str) -> int:
-    if not text.isdecimal():
+    if not (text.isdecimal() and len(text) < 10):
         raise OptionError(f"--{name}: {text!r} is not a whole number; give some separated by commas, as in 1,2")
     return int(text)
 

@@ -103,8 +103,6 @@ def train_command(
 
     if rows.label is None:
         raise OptionError("name the column of the labels: --label COLUMN")
-    if model.class_weight not in (None, "balanced"):
-        raise OptionError(f"--class-weight {model.class_weight!r}: the only value here is balanced")
     out = console(run.quiet)
     classifier = Classifier(**{**vars(model), "kinds": rows.kinds()})
     check_classifier(classifier)

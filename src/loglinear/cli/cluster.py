@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loglinear.cli import common
-from loglinear.cli.options import TABLE, CorpusOptions, FitOptions, Flags, TableOptions, changed
+from loglinear.cli.options import OF_SEQUENCES, TABLE, CorpusOptions, FitOptions, Flags, TableOptions, changed
 from loglinear.errors import DataError, LoglinearError, ModelFileError, OptionError
 from loglinear.estimators.options import (
     BIC,
@@ -342,7 +342,9 @@ class Clustering:
             share = HELD_OUT_SHARE if asked.held_out is None else asked.held_out
             rows, held = held_out_rows(self.found.n, share, self.model.seed, self.found.known)
             if numbers[-1] > len(rows):
-                raise OptionError(f"-k {asked.n_components}: {len(rows)} rows are not held out, fewer than components")
+                raise OptionError(
+                    f"-k {asked.n_components}: {how_many(len(rows), 'row')} are not held out, fewer than components"
+                )
         own, others = self.found.only(rows), None if held is None else self.found.only(held).x
         for k in numbers:
             mixture, seconds = self.fitted(k, rows, _output_of(asked, k))
@@ -508,7 +510,7 @@ def _source(model: MixtureOptions, table: TableOptions, files: CorpusOptions, la
         if given := given + changed(model, "text", "min_count"):
             raise OptionError(f"{', '.join(given)}: for tables, but {components} is for sequences; leave out")
         return ClusterSequences(str(components), files, label)
-    if given := changed(files, "separator", "comments", "label_column", "partial"):
+    if given := changed(files, *OF_SEQUENCES):
         raise OptionError(f"{', '.join(given)}: for files of sequences (--components hmm:states=4); leave out")
     if family != NAIVE_BAYES:
         if table.categories:
@@ -668,7 +670,7 @@ class ClusterMatrix(Source):
     def size(self, x: Any, mixture: Mixture) -> str:
         assert self.seen is not None
         what = f"words of {', '.join(self.seen.texts)}" if self.seen.words is not None else "columns"
-        return f"{x.shape[0]:,} rows, {len(self.names):,} {what}"
+        return f"{how_many(x.shape[0], 'row')}, {len(self.names):,} {what}"
 
 
 @dataclass(frozen=True)

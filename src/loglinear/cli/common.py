@@ -20,6 +20,7 @@ from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators.options import TaggerOptions
 from loglinear.kernels import compile_quietly
 from loglinear.streams import visible
+from loglinear.wording import how_many
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -143,8 +144,8 @@ def show_differences(tests: PairedReport, names: Sequence[str], reports: Sequenc
         figures = [number(each.first, digits), number(each.second, digits), f"{difference:+.{digits}f}"]
         table.add(name, [each.first, each.second, difference], [*figures, span, *p_values])
     table.notes.append(
-        f"{tests.examples:,} examples, {tests.draws:,} draws of the bootstrap, whose p is one-sided; the others are "
-        "two-sided"
+        f"{how_many(tests.examples, 'example')}, {tests.draws:,} draws of the bootstrap, whose p is one-sided; the "
+        "others are two-sided"
     )
     screen = Screen()
     if not screen.is_terminal:
@@ -198,16 +199,19 @@ def read_constraints(name: str | None) -> str | dict[str, object] | None:
     return content
 
 
-def read_template(name: str | None) -> str | TemplateSet | None:
-    """The name of a set as it is, or the content of a template file."""
-    from loglinear.features.templates.sets import SETS, load_template
+def read_template(name: str | None) -> str | Path | TemplateSet | None:
+    """The name of a set as it is, or the content of a template file; a file that names columns waits for the data."""
+    from loglinear.features.templates.language import has_names
+    from loglinear.features.templates.sets import SETS, load_template, template_file
 
-    return name if name is None or name in SETS else load_template(Path(name))
+    if name is None or name in SETS:
+        return name
+    return Path(name) if has_names(template_file(name)) else load_template(Path(name))
 
 
 def choose_template(
     tagger: Tagger | LocalTagger,
-    template: str | TemplateSet | None,
+    template: str | Path | TemplateSet | None,
     corpus: Columns | Attributes,
     files: CorpusOptions,
     out: Screen,

@@ -12,10 +12,12 @@ from loglinear.cli.common import say, show_differences
 from loglinear.cli.options import AgainstOptions, Given, Reading, Threads
 from loglinear.errors import DataError, OptionError
 from loglinear.options import READ, option, options
+from loglinear.wording import how_many
 
 if TYPE_CHECKING:
     from loglinear.cli.options import CorpusOptions
     from loglinear.data import Attributes, Column, Columns
+    from loglinear.estimators.tagger.predict import LoadedTagger
 
 
 BOTH_KEYS = ("labels", "predicted")  # of JSON Lines records, in the order of columns
@@ -58,6 +60,8 @@ def eval_command(
     loglinear eval tagged.txt --against tagged-by-another.txt
     loglinear tag chunker.model test.txt | loglinear eval -
     loglinear eval gold.txt --pred tagged.txt --json
+    loglinear eval gold.jsonl --pred tagged.jsonl     (texts with spans: Prodigy, doccano, spaCy, Label Studio, brat)
+    loglinear eval test.conllu --column upos --model pos.model
     loglinear tag ner.model test.txt --marginals | loglinear eval - --gold-column -3 --pred-column -2
     """
     from loglinear.evaluation.chunks import chunk_scores, has_chunks
@@ -69,14 +73,25 @@ def eval_command(
     if asked.model is not None and asked.pred_column != -1:
         raise OptionError("--pred-column goes with labels in a file, not with --model; leave one of them out")
     apart = asked.model is not None or asked.pred is not None
-    corpus = files.read(gold, docstart_is_token=not apart, label_keys=("labels",) if apart else BOTH_KEYS)
-    truth = _label_column(corpus, asked.gold_column if asked.gold_column is not None else -1 if apart else -2)
+    tagger = None
     if asked.model is not None:
-        prediction = _predicted(asked.model, corpus, threads)
+        from loglinear.estimators.tagger.predict import LoadedTagger
+
+        tagger = LoadedTagger.load(asked.model, threads)
+        files = files.like(tagger.data_, gold)
+    corpus = files.read(gold, docstart_is_token=not apart, label_keys=("labels",) if apart else BOTH_KEYS)
+    if not apart:
+        _check_has_both(corpus, files.column)
+    gold_column = asked.gold_column
+    if gold_column is None:
+        gold_column = files.label_column if apart else -2
+    truth = _label_column(corpus, gold_column)
+    if tagger is not None:
+        prediction = _predicted(tagger, corpus)
     elif asked.pred is not None:
         predicted = files.read(asked.pred, label_keys=("predicted",))
         _check_aligned(corpus, predicted)
-        prediction = _label_column(predicted, asked.pred_column)
+        prediction = _label_column(predicted, files.label_column if asked.pred_column == -1 else asked.pred_column)
     else:
         prediction = _label_column(corpus, asked.pred_column)
     systems = [prediction]
@@ -102,6 +117,16 @@ def eval_command(
         say(report.text(), nl=False)
 
 
+def _check_has_both(corpus: Columns | Attributes, column: str | None) -> None:
+    """Reject a file that has one labelling, where the gold labels and the predicted ones are looked for in it."""
+    origin = getattr(corpus, "format", "columns")
+    if column is not None or origin not in ("columns", "jsonl", "text", "csv", "tsv"):
+        both = f"; its predictions are compared with --pred {corpus.name}" if origin == "label-studio" else ""
+        raise OptionError(
+            f"{corpus.name} holds one labelling; compare it with another file (--pred) or with a model (--model){both}"
+        )
+
+
 def _label_column(corpus: Columns | Attributes, number: int) -> Column:
     from loglinear.data import Attributes
 
@@ -114,11 +139,9 @@ def _label_column(corpus: Columns | Attributes, number: int) -> Column:
     return corpus.column(number)
 
 
-def _predicted(model: Path, corpus: Columns | Attributes, threads: int | None) -> Column:
+def _predicted(tagger: LoadedTagger, corpus: Columns | Attributes) -> Column:
     from loglinear.data import Column
-    from loglinear.estimators.tagger.predict import LoadedTagger
 
-    tagger = LoadedTagger.load(model, threads)
     return Column(tagger.predict_numbers(corpus)[0], tagger.classes_)
 
 
@@ -140,7 +163,9 @@ def _second(
                 f"--against {source} is a model; compare it with another one (--model) or with a file of predictions "
                 "(--pred)"
             )
-        return _predicted(Path(source), corpus, threads)
+        from loglinear.estimators.tagger.predict import LoadedTagger
+
+        return _predicted(LoadedTagger.load(source, threads), corpus)
     if apart:
         other = files.read(source, label_keys=("predicted",))
         _check_aligned(corpus, other)
@@ -151,7 +176,7 @@ def _second(
         _check_tokens(corpus, other, 2)
         gold = _label_column(other, asked.gold_column if asked.gold_column is not None else -2)
         _check_same("gold label", (corpus, truth), (other, gold))
-    return _label_column(other, asked.pred_column)
+    return _label_column(other, files.label_column if asked.pred_column == -1 else asked.pred_column)
 
 
 def _check_tokens(corpus: Columns | Attributes, other: Columns | Attributes, n_label_columns: int) -> None:
@@ -191,9 +216,11 @@ def _check_aligned(gold: Columns | Attributes, predicted: Columns | Attributes) 
         i = int(differ[0])
         line = int(gold.lines[gold.offsets[i]])
         raise DataError(
-            f"sentence {i + 1} has {lengths[i]} tokens, but {others[i]} in {predicted.name}", gold.name, line
+            f"sentence {i + 1} has {how_many(lengths[i], 'token')}, but {others[i]} in {predicted.name}",
+            gold.name,
+            line,
         )
     if len(lengths) != len(others):
         longer = gold if len(lengths) > len(others) else predicted
-        counts = f"{len(lengths)} sentences in {gold.name}, but {len(others)} in {predicted.name}"
+        counts = f"{how_many(len(lengths), 'sentence')} in {gold.name}, but {len(others)} in {predicted.name}"
         raise longer.error(f"{counts}: the first that only one of them has begins here", int(longer.offsets[shared]))

@@ -14,6 +14,7 @@ import typer
 from loglinear.cli.common import Screen, say
 from loglinear.cli.options import ModelFile as ModelArgument
 from loglinear.errors import ModelKindError, OptionError
+from loglinear.wording import how_many
 
 if TYPE_CHECKING:
     from loglinear.estimators.classifier.model import KernelModel, LinearScores
@@ -142,6 +143,7 @@ WEIGHTS = {
     "fourgram": ("fourgrams", ("first", "second", "third", "fourth")),
     "state": ("states", ("attribute", "label")),
     "edge": ("edges", ("attribute", "from", "to")),
+    "dense": ("dense", ("attribute", "label")),
     "segment": ("segments", ("attribute", "label")),
     "length": ("lengths", ("length", "label")),
 }
@@ -179,7 +181,7 @@ def _tagger(stored: ModelFile, path: Path) -> View:
                 if wanted & set(key[1:] if names[0] in ("attribute", "length") else key)
             ]
             for kind, (part, names) in WEIGHTS.items()
-            if kind in model.kinds
+            if kind in model.shown_kinds
         }
         return {
             **facts,
@@ -206,7 +208,7 @@ def _tagger_lines(stored: ModelFile, tagger: Tagger, facts: Facts) -> Iterator[s
     if isinstance(base, HmmBase):
         values = zip(base.vocabulary.columns, base.vocabulary.values, strict=True)
         sizes = ", ".join(f"{len(strings):,} of column {c}" for c, strings in values)
-        yield f"{base.kind}: {base.model.n_parameters:,} probabilities, values: {sizes}"
+        yield f"{base.kind}: {how_many(base.model.n_parameters, 'probability')}, values: {sizes}"
     if isinstance(tagger.base, _NotInTheFile):
         yield f"trained over a base that is not in the file: {tagger.base.name:.80}"
     counts = ", ".join(f"{n:,} {kind}" for kind, n in facts["features"].items() if n)
@@ -221,7 +223,7 @@ def _tagger_lines(stored: ModelFile, tagger: Tagger, facts: Facts) -> Iterator[s
 def _print_weights(out: Screen, tagger: Tagger, states: list[str], top: int) -> None:
     features: dict[str, list[Weighted]] = {name: [] for name in states}
     following: dict[str, list[Weighted]] = {name: [] for name in states}
-    for kind in tagger.model_.kinds:
+    for kind in tagger.model_.shown_kinds:
         for (first, *others, last), weight in tagger.model_.named(kind).items():
             if kind in ("transition", "trigram", "fourgram"):
                 if first in following:
@@ -275,7 +277,11 @@ def _combination(stored: ModelFile, path: Path) -> View:
         "label_names": combination.classes_, "options": combination._stored_options(), "members": members,
         "training": dict(stored.header["training"]),
     }  # fmt: skip
-    sizes = f"{len(members)} models", f"order {facts['order']}", f"{len(combination.classes_)} labels"
+    sizes = (
+        f"{how_many(len(members), 'model')}",
+        f"order {facts['order']}",
+        f"{how_many(len(combination.classes_), 'label')}",
+    )
     lines = [
         _header(stored, stored.kind, *sizes),
         _listed("options", facts["options"]),
@@ -326,10 +332,14 @@ def _local_tagger(stored: ModelFile, path: Path) -> View:
         facts |= {"trees": len(model.data.roots), "nodes": len(model.data.feature)}
     what = "weight" if linear else "nodes"
     given = ", ".join(f"{name}={value}" for name, value in facts["options"].items())
-    trees = "" if linear or model.data is None else f"; {facts['trees']:,} trees, {facts['nodes']:,} nodes"
+    trees = (
+        ""
+        if linear or model.data is None
+        else f"; {how_many(facts['trees'], 'tree')}, {how_many(facts['nodes'], 'node')}"
+    )
     lines = [
-        _header(stored, facts["classifier"], f"{facts['labels']} labels"),
-        f"{facts['attributes']:,} attributes, {facts['columns']:,} columns{trees}",
+        _header(stored, facts["classifier"], f"{how_many(facts['labels'], 'label')}"),
+        f"{how_many(facts['attributes'], 'attribute')}, {how_many(facts['columns'], 'column')}{trees}",
         f"options: {given}",
     ]
 
@@ -403,7 +413,12 @@ def _input_classifier(stored: ModelFile, path: Path) -> View:
         _print_table(out, titles, rows)
 
     lines = [
-        _header(stored, "classes of sequences by p(x)", str(facts["options"]["criterion"]), f"{len(names)} classes")
+        _header(
+            stored,
+            "classes of sequences by p(x)",
+            str(facts["options"]["criterion"]),
+            f"{how_many(len(names), 'class')}",
+        )
     ]
     return View(lines, names, everything, show)
 
@@ -495,7 +510,7 @@ def _linear(stored: ModelFile, labels: list[str], parts: dict[str, Weights], n_f
     what = "label" if stored.kind == "classifier" else "target"
     several = "" if len(labels) == 1 else "s"
     lines = [
-        _header(stored, facts["kind"], f"{len(labels):,} {what}{several}", f"{n_features:,} features"),
+        _header(stored, facts["kind"], f"{len(labels):,} {what}{several}", f"{how_many(n_features, 'feature')}"),
         *([f"kernel: {more['kernel']}; {more['support_rows']:,} support rows"] if "kernel" in more else []),
         _listed("options", facts["options"]),
         _training_line(facts["training"]),
@@ -540,7 +555,9 @@ def _mixture(stored: ModelFile, path: Path) -> View:
     what, training = "naive Bayes", []
     if stored.kind == "mixture":
         what, training = f"a mixture of {_family(model)}", [f"training: {model.message_}"]
-    header = _header(stored, what, f"{len(names)} {_components_word(model)}", f"{model.n_features_in_:,} columns")
+    header = _header(
+        stored, what, f"{len(names)} {_components_word(model)}", f"{how_many(model.n_features_in_, 'column')}"
+    )
 
     def places(chosen: list[str]) -> list[int]:
         return [names.index(name) for name in chosen]
@@ -558,7 +575,9 @@ def _family(mixture: Any) -> str:
     if mixture.family == "gaussian":
         return f"Gaussians ({mixture.model_.components.covariance} covariance)"
     if mixture.family == "hmm":
-        return f"hidden Markov models ({len(mixture.inputs_.states)} states, order {mixture.hmms_[0].order})"
+        return (
+            f"hidden Markov models ({how_many(len(mixture.inputs_.states), 'state')}, order {mixture.hmms_[0].order})"
+        )
     return "naive Bayes models" if mixture.family == "naive-bayes" else "multinomials"
 
 

@@ -14,6 +14,7 @@ class, with its type, default, choices, help and panel; the verb is called with 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -39,19 +40,26 @@ from loglinear.options import (
     option,
     options,
 )
+from loglinear.wording import how_many
 
 if TYPE_CHECKING:
     from loglinear.arrays import Float
     from loglinear.data import Attributes, Columns
+    from loglinear.data.files import Source
+    from loglinear.data.spans import Convention
     from loglinear.data.tables import TableFile
 
-DATA, TABLE, FIXED, OUT = "The files", "The table", "The same for all trainings", "What comes out"
+DATA, NAMED = "The files", "Files with names, and texts with spans"
+TABLE, FIXED, OUT = "The table", "The same for all trainings", "What comes out"
 AGAINST = "Two systems"
-PANELS = (DEV, FEATURES, MODEL, "", RUN, TABLE, DATA, OUT)  # as --help orders them; "" is any other
+PANELS = (DEV, FEATURES, MODEL, "", RUN, TABLE, DATA, NAMED, OUT)  # as --help orders them; "" is any other
 ESTIMATORS = "loglinear.estimators.options"
 WORDS = "loglinear.words"  # key of a context's notes: the words given after switches, by parameter
 GRID = File(settings=TaggerOptions)  # OPTION=VALUES
-FORMATS = "auto, columns, crfsuite, jsonl or text; auto goes by the file's name"
+FORMATS = (
+    "auto (by content and name), columns, conllu, crfsuite, jsonl, text, csv, tsv, or of texts with spans prodigy, "
+    "doccano, spacy, docbin, label-studio, label-studio-min, brat"
+)
 
 
 # -- from declarations to flags ----------------------------------------------------------------------------------------
@@ -145,6 +153,7 @@ def takes(verb: Callable[..., None]) -> Callable[..., None]:
         return _flags(flags[name][0])[-1] if name in flags else f"--{name.replace('_', '-')}"
 
     def command(context: typer.Context, **values: Any) -> None:
+        _Verb.quiet = bool(values.get("quiet"))
         given = {name for name in values if getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"}
         values |= context.meta.get(WORDS, {})
         paths.check(each for name, file in files.items() for each in paths.named(shown(name), file, values[name]))
@@ -343,53 +352,221 @@ class CorpusOptions:
         file=READ,
     )
 
+    column: str | None = option(
+        "column of the labels by its name: of CoNLL-U upos, xpos, lemma, feats, deprel, ..., or one of a table",
+        default=None,
+        panel=NAMED,
+        metavar="NAME",
+    )
+    tokens_key: str = option("JSON Lines: key of the tokens", default="tokens", panel=NAMED, metavar="KEY")
+    labels_key: str | None = option(
+        "JSON Lines: key of the labels (labels if not given), or of the spans of texts",
+        default=None,
+        panel=NAMED,
+        metavar="KEY",
+    )
+    text_key: str | None = option("texts with spans: key of the text", default=None, panel=NAMED, metavar="KEY")
+    label_names: str | None = option(
+        "JSON Lines: what labels given as numbers mean, from 0: O,B-PER,I-PER, or a .txt file with a name a line",
+        default=None,
+        panel=NAMED,
+        metavar="NAMES",
+        file=File(suffix=".txt"),
+    )
+    sentence_column: str | None = option(
+        "tables: column that names the sentence, in its first row or in each", default=None, panel=NAMED, metavar="NAME"
+    )
+    token_column: str | None = option("tables: column of the tokens", default=None, panel=NAMED, metavar="NAME")
+    scheme: str = option(
+        "how spans become labels of tokens", default="bio", choices=("bio", "iob1", "bioes", "bilou"), panel=NAMED
+    )
+    borders: str = option(
+        "spans that begin or end inside a token: an error, or snapped to whole tokens",
+        default="refuse",
+        choices=("refuse", "snap"),
+        panel=NAMED,
+    )
+    overlaps: str = option(
+        "spans that share tokens: an error, or the outermost is used",
+        default="refuse",
+        choices=("refuse", "outermost"),
+        panel=NAMED,
+    )
+    gaps: str = option(
+        "discontinuous spans: an error, filled, or split into their pieces",
+        default="refuse",
+        choices=("refuse", "fill", "split"),
+        panel=NAMED,
+    )
+    sentences: str = option(
+        "what a sequence is: a whole text, or a line of it; auto is lines for brat",
+        default="auto",
+        choices=("auto", "texts", "lines"),
+        panel=NAMED,
+    )
+    offsets: str = option(
+        "what offsets of spans count: characters, or utf16 units, as JavaScript does",
+        default="characters",
+        choices=("characters", "utf16"),
+        panel=NAMED,
+    )
+
     def read(
         self,
-        path: str,
+        path: Source,
         *,
         layout: bool = False,
         docstart_is_token: bool = False,
         label_keys: Iterable[str] = ("labels",),
+        labels: bool = True,
+        open_label: str | None = None,
     ) -> Columns | Attributes:
-        """Read a corpus.
+        """Read a corpus, and find the number of the label column if it is given by name.
 
         With ``layout`` the text of a column file is kept, so that it can be written back with its comments and blank
         lines. ``docstart_is_token`` reads ``-DOCSTART-`` lines as tokens, as conlleval does, if they have as many
-        columns as the others. ``label_keys`` are the keys of JSON Lines records that hold labels.
+        columns as the others. ``label_keys`` are the keys of JSON Lines records that hold labels. Without ``labels``
+        spans are not looked at; texts without any have the ``open_label``.
         """
+        from loglinear.data import Columns
+        from loglinear.data.files import source_name
+
+        name = source_name(path)
+        chosen, source = self._format_of(path)
         try:
-            corpus = self._read(path, layout, docstart_is_token, label_keys)
+            corpus = self._read(chosen, source, layout, docstart_is_token, tuple(label_keys), labels, open_label)
         except DataError as error:
-            if not _named_as_table(path):
+            if chosen not in ("columns", "jsonl") or not _named_as_table(path):
                 raise
             raise DataError(f"{error.message}; {TABLES}", error.file, error.line) from None
         if self.format == "auto" and _named_as_table(path, (".csv",)) and _all_commas(corpus):
-            raise DataError(f"each row has one column of text with commas; {TABLES}", path)
+            raise DataError(f"each row has one column of text with commas; {TABLES}", name)
+        if self.column is not None:
+            if not isinstance(corpus, Columns) or corpus.names is None:
+                raise OptionError(f"--column {self.column}: the columns of {name} have no names; say --label-column N")
+            number = corpus.number(self.column)
+            if self.label_column not in (-1, number):
+                raise OptionError(f"--column {self.column} is column {number} of {name}, not {self.label_column}")
+            self.label_column = number
+        elif labels and isinstance(corpus, Columns) and corpus.format == "conllu":
+            raise OptionError(
+                f"{name} is CoNLL-U: say which column holds the labels, as in --column upos (or xpos, lemma, feats, "
+                "deprel, misc)"
+            )
         return corpus
 
+    def like(self, data: Mapping[str, str], path: str) -> CorpusOptions:
+        """The same options with what a model knows about its training ``data`` where nothing else is said.
+
+        A file's name counts for more than that, and an option for more than both.
+        """
+        from loglinear.data import format_of
+
+        if not data:
+            return self
+        known, changes = declared(CorpusOptions), dict[str, str]()
+        if self.format == "auto" and format_of(path) == "columns":
+            changes["format"] = data.get("format", "auto")
+        if changes.get("format", self.format) in ("auto", "columns"):
+            for name in ("separator", "comments"):
+                if getattr(self, name) == known[name].default and name in data:
+                    changes[name] = data[name]
+        changed = copy.copy(self)
+        for name, value in changes.items():
+            known[name].check(value)
+            setattr(changed, name, value)
+        return changed
+
+    def said(self, path: str) -> dict[str, str]:
+        """What there is to remember about how a file of training data was read."""
+        from loglinear.data import format_of
+
+        said = {name: getattr(self, name) for name in ("format", "separator", "comments")}
+        if self.format == "auto" and format_of(path) == "crfsuite":
+            said["format"] = "crfsuite"
+        return {name: value for name, value in said.items() if value != declared(CorpusOptions)[name].default}
+
+    def _format_of(self, path: Source) -> tuple[str, Source]:
+        """The format of a file, and the source to read it from."""
+        from loglinear.data import format_of
+        from loglinear.data.columns import sniffed_source
+
+        if self.format != "auto":
+            return self.format, path
+        return (format_of(path), path) if changed(self, "separator", "comments") else sniffed_source(path)
+
     def _read(
-        self, path: str, layout: bool, docstart_is_token: bool, label_keys: Iterable[str]
+        self,
+        chosen: str,
+        source: Source,
+        layout: bool,
+        docstart_is_token: bool,
+        label_keys: tuple[str, ...],
+        labels: bool,
+        open_label: str | None,
     ) -> Columns | Attributes:
         from io import BytesIO
 
-        from loglinear.data import format_of, read, read_columns, read_jsonl
+        from loglinear.data import read_columns, read_jsonl
+        from loglinear.data.columns import ROW_FORMATS, read
         from loglinear.data.files import read_bytes, source_name
 
-        chosen = format_of(path) if self.format == "auto" else self.format
         if chosen == "jsonl":
-            return read_jsonl(path, label_keys=tuple(label_keys))
+            keys = tuple(self.labels_key if self.labels_key and key == "labels" else key for key in label_keys)
+            return read_jsonl(source, label_keys=keys, tokens_key=self.tokens_key, label_names=self._label_names())
+        if chosen not in ROW_FORMATS:
+            predicted = "predicted" in label_keys and len(label_keys) == 1
+            return self._read_spans(source, chosen, labels and bool(label_keys), open_label, predicted)
+        if chosen in ("csv", "tsv"):
+            return read(source, chosen, sentence=self.sentence_column, tokens=self.token_column)
         if chosen != "columns":
-            return read(path, chosen)
+            return read(source, chosen)
         how: dict[str, Any] = {"separator": self.separator, "comments": self.comments}
         if not docstart_is_token:
-            return read_columns(path, layout=layout, **how)
-        source = BytesIO(read_bytes(path))
-        source.name = source_name(path)
+            return read_columns(source, layout=layout, **how)
+        whole = BytesIO(read_bytes(source))
+        whole.name = source_name(source)
         try:
-            return read_columns(source, docstart=False, **how)
+            return read_columns(whole, docstart=False, **how)
         except DataError:
-            source.seek(0)
-            return read_columns(source, **how)
+            whole.seek(0)
+            return read_columns(whole, **how)
+
+    def _read_spans(self, source: Any, format: str, labels: bool, open_label: str | None, predicted: bool) -> Columns:
+        """Texts with spans as a corpus; what was passed over or changed is said."""
+        import warnings
+
+        from loglinear.data.columns import read
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            corpus = read(
+                source, format, labels=labels, open_label=open_label, convention=self.convention(predicted),
+                scheme=self.scheme, borders=self.borders, overlaps=self.overlaps, gaps=self.gaps,
+                sentences=self.sentences,
+            )  # fmt: skip
+        for each in caught:
+            warn(str(each.message))
+        return corpus  # type: ignore[return-value]  # of these formats
+
+    def convention(self, predicted: bool = False) -> Convention:
+        """How texts with spans are read and written."""
+        from loglinear.data.spans import Convention
+
+        return Convention(self.offsets, self.text_key, self.labels_key, predicted)
+
+    def _label_names(self) -> list[str] | None:
+        """The names of labels given as numbers."""
+        if self.label_names is None:
+            return None
+        if not self.label_names.endswith(".txt"):
+            return [name.strip() for name in self.label_names.split(",")]
+        try:
+            return Path(self.label_names).read_text(encoding="utf-8").split()
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror}", self.label_names) from None
+        except UnicodeDecodeError:
+            raise DataError("the names of the labels are not UTF-8 text", self.label_names) from None
 
     def sentence_weights(self, n_sentences: int) -> Float | None:
         """The weight of each sentence, if there is a file of weights."""
@@ -412,16 +589,37 @@ class CorpusOptions:
             if not 0.0 <= numbers[-1] <= MOST_WEIGHT:
                 raise DataError(f"{text} is not a weight between 0 and {MOST_WEIGHT:g}", name, line)
         if len(numbers) != n_sentences:
-            raise DataError(f"{len(numbers)} weights for {n_sentences} sentences; give one for each sentence", name)
+            counts = f"{how_many(len(numbers), 'weight')} for {how_many(n_sentences, 'sentence')}"
+            raise DataError(f"{counts}; give one for each sentence", name)
         return np.array(numbers)
+
+
+#: Options of files of sequences that make no sense for tables of examples.
+OF_SEQUENCES = tuple(name for name in declared(CorpusOptions) if name not in ("format", "weights"))
+
+
+class _Verb:
+    """What is known of the verb that runs."""
+
+    quiet = False
+
+
+def warn(message: str) -> None:
+    """Say something on standard error, unless the command is to be quiet."""
+    from loglinear.streams import visible
+
+    if not _Verb.quiet:
+        typer.echo(f"loglinear: {visible(message)}", err=True)
 
 
 TABLES = "if this is a table (CSV, TSV or JSON Lines), loglinear classify takes it"
 
 
-def _named_as_table(path: str, endings: tuple[str, ...] = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")) -> bool:
+def _named_as_table(path: Source, endings: tuple[str, ...] = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")) -> bool:
     """Whether a file's name ends as that of a table does."""
-    return path.lower().removesuffix(".gz").endswith(endings)
+    from loglinear.data.files import source_name
+
+    return source_name(path).lower().removesuffix(".gz").endswith(endings)
 
 
 def _all_commas(corpus: Columns | Attributes) -> bool:
@@ -430,7 +628,7 @@ def _all_commas(corpus: Columns | Attributes) -> bool:
     return len(columns) == 1 and all("," in value for value in columns[0].values)
 
 
-Reading = Annotated[CorpusOptions, Flags(only=("format", "separator", "comments"))]
+Reading = Annotated[CorpusOptions, Flags(without=("label_column", "partial", "weights"))]
 ReadingLabels = Annotated[CorpusOptions, Flags(without=("partial", "weights"))]
 
 

@@ -203,8 +203,8 @@ def _train_phrases(
         parser, out, output,
         data=f"{how_many(parser.n_trees_, what)}, {how_many(parser.n_words_, 'word')}, "
         f"{how_many(len(parser.classes_), 'label')}{left_out}",
-        features=f"{grammar.n_symbols:,} symbols, {grammar.n_binary:,} binary rules, {grammar.n_steps:,} unary steps, "
-        f"{grammar.n_preterminals:,} parts of speech",
+        features=f"{how_many(grammar.n_symbols, 'symbol')}, {how_many(grammar.n_binary, 'binary rule')}, "
+        f"{how_many(grammar.n_steps, 'unary step')}, {grammar.n_preterminals:,} parts of speech",
         following="loglinear parse eval TREES --model MODEL;  loglinear parse run MODEL SENTENCES",
     )  # fmt: skip
 
@@ -351,7 +351,7 @@ def _write_log_prob(parser: Parser, sentences: list[list[str]], output: str, out
     if possible < len(some):
         out.print(f"{len(some) - possible:,} of {len(some):,} sentences have no parse, and probability 0")
     elif n_words:
-        out.print(f"{n_words:,} words, perplexity {np.exp(-values.sum() / n_words):,.2f} a word")
+        out.print(f"{how_many(n_words, 'word')}, perplexity {np.exp(-values.sum() / n_words):,.2f} a word")
 
 
 @add(app, "eval")
@@ -449,7 +449,7 @@ def _parsed(parser: Parser, sentences: list[list[str]], out: Screen) -> _Parses:
         speed = len(sentences) / max(time.perf_counter() - began, 1e-9)
     narrowest = min(parse.beam for parse in parses)
     again = sum(parse.beam > narrowest and not parse.failure for parse in parses)
-    note = f"beam       {again:,} sentences had no tree within {narrowest:g}, and were searched again\n"
+    note = f"beam       {how_many(again, 'sentence')} had no tree within {narrowest:g}, and were searched again\n"
     return _Parses(
         [parse.tree for parse in parses], [bool(parse.failure) for parse in parses], speed, note * bool(again)
     )
@@ -575,11 +575,11 @@ def _run_dependencies(model: Path, source: str, output: str, threads: int | None
 
     parser = DependencyParser.load(model).set_params(threads=threads)
     corpus = read_conllu(source, trees=False)
-    with working(out, f"parsing {corpus.n_sentences:,} sentences"):
+    with working(out, f"parsing {how_many(corpus.n_sentences, 'sentence')}"):
         parses = parser.parse(corpus)
     for s in parses.fallback.nonzero()[0].tolist():
         first, end = corpus.offsets[s : s + 2].tolist()
-        reason = f"{end - first} tokens are too many (parse_length={parser.parse_length})"
+        reason = f"{how_many(end - first, 'token')} are too many (parse_length={parser.parse_length})"
         _report_failure(out, f"{corpus.file}:{corpus.lines[first]}", reason)
     with atomic_output(output) as stream:
         write_conllu(corpus, stream, parses.heads, parses.relations)
@@ -636,7 +636,7 @@ def _parsed_arcs(model: str, corpus: Dependencies, threads: int | None, out: Scr
 
     parser = DependencyParser.load(model).set_params(threads=threads)
     parser.parse(corpus.select([0]))  # loads the kernels, which the speed does not include
-    with working(out, f"parsing {corpus.n_sentences:,} sentences"):
+    with working(out, f"parsing {how_many(corpus.n_sentences, 'sentence')}"):
         began = time.perf_counter()
         parses = parser.parse(corpus)
         speed = corpus.n_sentences / max(time.perf_counter() - began, 1e-9)
@@ -655,10 +655,13 @@ def _read_arcs(source: str, gold: Dependencies, chosen: Int64) -> _Arcs:
     differ = np.flatnonzero(lengths[:shared] != others[:shared])
     if len(differ):
         s = int(differ[0])
-        line, message = int(read.lines[read.offsets[s]]), f"{others[s]} tokens, but {lengths[s]} in {gold.file}"
+        line, message = (
+            int(read.lines[read.offsets[s]]),
+            f"{how_many(others[s], 'token')}, but {lengths[s]} in {gold.file}",
+        )
         raise DataError(f"sentence {s + 1} is not that of the gold file: {message}", source, line)
     if len(lengths) != len(others):
-        counts = f"{len(others)} sentences, but {len(lengths)} in the gold file"
+        counts = f"{how_many(len(others), 'sentence')}, but {len(lengths)} in the gold file"
         raise DataError(f"the sentences are not those of {gold.file}: {counts}", source)
     words = zip(read.words.strings(), gold.words.strings(), strict=True)
     for t, (word, expected) in enumerate(words):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loglinear.cli import common
-from loglinear.cli.options import CorpusOptions, Flags, TableOptions, changed
+from loglinear.cli.options import OF_SEQUENCES, CorpusOptions, Flags, TableOptions, changed
 from loglinear.errors import OptionError
 from loglinear.estimators.options import ClassifierOptions, TaggerOptions
 from loglinear.options import PIPED_CHART, READ, WRITTEN, WRITTEN_FILE, option, options
@@ -106,8 +106,8 @@ def path_command(
         if run.bundled is not None or changed(tagger, *TAGGER_ONLY):
             given = ", ".join(["--bundled"] if run.bundled is not None else changed(tagger, *TAGGER_ONLY))
             raise OptionError(f"--label is for tables; {given}: for taggers")
-        if changed(files, "label_column", "separator", "comments"):
-            raise OptionError("--label is for tables; --label-column, --separator and --comments are for column files")
+        if others := changed(files, *OF_SEQUENCES):
+            raise OptionError(f"--label is for tables; {', '.join(others)}: for files of sequences; leave out")
         _run(*_table_problem(str(train), classifier, rows, rows.label, run), run, classifier.seed, rows.label)
         return
     if changed(rows, "numbers", "categories", "texts", "ignored") or changed(

@@ -10,9 +10,9 @@ import typer
 from loglinear.cli import files
 from loglinear.cli.common import console, resumable, show_table, working, write_text
 from loglinear.cli.options import add, verbs
-from loglinear.ending import temporary_folder
 from loglinear.errors import OptionError
 from loglinear.options import READ, READ_FOLDER, RESULTS, WRITTEN, WRITTEN_FILE, WRITTEN_FOLDER, option, options
+from loglinear.system import temporary_folder
 
 SMALL = "The bundled corpus is small: these figures show that it works, and cannot be compared with the published ones."
 app = verbs("Run the founding papers' tables and figures again, with the published figures beside ours.")
@@ -59,9 +59,9 @@ class PaperOptions(RunOptions):
 
 @options
 class RecipeOptions(PaperOptions):
-    """The same of a paper whose own way of training takes much longer than ours."""
+    """The same for a paper whose own way of training takes much longer than ours."""
 
-    recipe: bool = option("a second table by the paper's own recipe, which takes an hour", default=False)
+    recipe: bool = option("the table by the paper's own recipe instead, which takes an hour", default=False)
 
 
 @options
@@ -108,7 +108,7 @@ def all_command(asked: AllOptions) -> None:
             corpora = None if asked.quick else available(paper, asked.data)
             shared = {name: getattr(asked, name) for name in ("data", "quick", "threads", "seed", "seeds")}
             paper_options = PaperOptions(**shared, corpora=corpora, json=place, markdown=None)
-            _run(paper, paper_options, recipe=not asked.quick)
+            _run(paper, paper_options)
         if asked.output is not None:
             _write_page(kept, asked.output)
 
@@ -132,7 +132,8 @@ def m_estimation_command(asked: PaperOptions) -> None:
 def softmax_margin_command(asked: RecipeOptions) -> None:
     """Gimpel & Smith (2010): Table 1, entities by every criterion, on eng (CoNLL-2003) if it is there, else esp.
 
-    With --corpus ned, Dutch. With --recipe, also by 100 passes of stochastic steps, as the paper has it.
+    With --corpus ned, Dutch. With --recipe, by 100 passes of stochastic steps, as the paper has it; keep it in a file
+    of its own.
 
     Examples
     --------
@@ -140,7 +141,7 @@ def softmax_margin_command(asked: RecipeOptions) -> None:
     loglinear reproduce softmax-margin --data corpora --json softmax-margin.json
     loglinear reproduce softmax-margin --data corpora --corpus ned --markdown dutch.md
     """
-    _run("softmax-margin", asked, asked.recipe)
+    _run("softmax-margin" + ("-recipe" if asked.recipe else ""), asked)
 
 
 @add(app, "piecewise")
@@ -166,25 +167,29 @@ def report_command(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="The page, in Markdown."), WRITTEN_FILE
     ],
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the page's sections that these runs do not replace.")
+    ] = False,
 ) -> None:
     """Write a page of results from the files of finished runs, with the figures in figures/ beside it.
 
     Examples
     --------
     loglinear reproduce report m-estimation.json softmax-margin.json --output docs/results.md
+    loglinear reproduce report piecewise.json --output docs/results.md --keep     (the others as they were)
     """
-    _write_page(results, output)
+    _write_page(results, output, keep)
 
 
-def _write_page(results: list[Path], output: Path) -> None:
+def _write_page(results: list[Path], output: Path, keep: bool = False) -> None:
     from loglinear.experiments.reproduce.report import write_report
 
     out = console()
-    for path in write_report(results, output):
+    for path in write_report(results, output, keep):
         out.print(f"written: {path}")
 
 
-def _run(paper: str, asked: PaperOptions, recipe: bool = False) -> None:
+def _run(paper: str, asked: PaperOptions) -> None:
     from dataclasses import asdict
     from itertools import chain
 
@@ -205,11 +210,11 @@ def _run(paper: str, asked: PaperOptions, recipe: bool = False) -> None:
         for each in files.named(name, file, value)
     )  # fmt: skip
     out = console(tables=True)
-    command = f"loglinear reproduce {paper}" + (" --quick" if quick else "" if asked.data is None else " --data DIR")
+    command = f"loglinear reproduce {paper.replace('-recipe', ' --recipe')}"
+    command += " --quick" if quick else "" if asked.data is None else " --data DIR"
     n_seeds = asked.seeds or (1 if quick else 3)
     command += "".join(f" --corpus {name}" for name in corpora) + (f" --seed {asked.seed}" if asked.seed else "")
     command += "" if asked.seeds is None else f" --seeds {n_seeds}"
-    command += " --recipe" if recipe and paper == "softmax-margin" else ""
     command += "" if asked.threads is None else f" --threads {asked.threads}"
     mark = {"paper": paper, "quick": quick, "seed": asked.seed}
     with resumable(json), temporary_folder() as scratch, Pool(thread_count(asked.threads)) as pool:
@@ -217,7 +222,7 @@ def _run(paper: str, asked: PaperOptions, recipe: bool = False) -> None:
         store = Store(place, "reproduce", mark, cell_shape, command=command)
         cells = Cells(store, pool, lambda text: out.print(text))
         with working(out, f"{paper}: {pool.n} at a time ..."):
-            tables, charts = PAPERS[paper].make(found, cells, asked.seed, n_seeds, recipe)
+            tables, charts = PAPERS[paper].make(found, cells, asked.seed, n_seeds)
         for table in tables if quick else []:
             table.notes.append(SMALL)
         store.finish({"tables": [*map(asdict, tables)], "charts": [*map(asdict, charts)]})

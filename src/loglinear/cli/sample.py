@@ -11,6 +11,7 @@ from loglinear.cli.common import console, showing_warnings, working
 from loglinear.cli.options import Given, Output, Threads
 from loglinear.errors import OptionError
 from loglinear.options import READ, option, options
+from loglinear.wording import how_many
 
 
 @options
@@ -62,12 +63,12 @@ def sample_command(
     tagger.set_params(threads=threads)
     screen = console()
     try:
-        with showing_warnings(screen), working(screen, f"drawing {asked.n:,} sequences"):
+        with showing_warnings(screen), working(screen, f"drawing {how_many(asked.n, 'sequence')}"):
             corpus, label = tagger.sample_columns(**vars(asked))
     except MemoryError:
         remedy = "draw fewer at a time (-n, --draws), each time by another --seed"
         raise OptionError(
-            f"there is no memory for {max(asked.n, asked.draws or 0):,} sequences at once; {remedy}"
+            f"there is no memory for {how_many(max(asked.n, asked.draws or 0), 'sequence')} at once; {remedy}"
         ) from None
     with atomic_output(output) as out:
         write_columns(corpus, out, [] if any(column is label for column in corpus.columns) else [label])
@@ -83,7 +84,7 @@ def _draw_trees(model: Path, asked: SampleOptions, given: Given, output: str) ->
         wrong.append(f"--method {asked.method}")
     if wrong:
         raise OptionError(f"{' and '.join(wrong)}: draws from a grammar are exact; leave out")
-    with working(console(), f"drawing {asked.n:,} trees"):
+    with working(console(), f"drawing {how_many(asked.n, 'tree')}"):
         trees = Parser.load(model).sample(asked.n, seed=asked.seed)
     with atomic_output(output) as out:
         for tree in trees:

@@ -52,6 +52,14 @@ def train_command(
         int | None,
         typer.Option(min=1, help="Train only this many features, the most informative of --init.", rich_help_panel=RUN),
     ] = None,
+    grow: Annotated[
+        bool,
+        typer.Option(
+            "--grow",
+            help="Keep all labels, attributes and features of --init beside those of TRAIN.",
+            rich_help_panel=RUN,
+        ),
+    ] = False,
 ) -> None:
     """Train a tagger on an annotated file and write a model file.
 
@@ -61,6 +69,8 @@ def train_command(
     loglinear train train.txt -o ner.model --template ner --constraints bio --dev dev.txt
     loglinear train train.txt -o small.model --l1 1 --l2 0 --dev-split 0.1
     loglinear train train.txt -o small.model --prune 0.9 --precision float16 --dev dev.txt
+    loglinear train train.txt -o ner.model --template ner --vectors glove.6B.100d.txt
+    loglinear train made.crfsuite -o made.model --edge word   (features word=... of label pairs, too)
     loglinear train large.txt.gz -o large.model --template chunking --hash-bits 20
     loglinear train train.txt -o ner.model --criterion softmax-margin --cost recall:3 --dev dev.txt
     loglinear train train.txt -o quick.model --criterion perceptron --max-iter 10
@@ -68,6 +78,8 @@ def train_command(
     loglinear train dictionary.txt -o pos.model --criterion hmm:smoothing=0.1 --partial   (labels like NN|VB and *)
     loglinear train words.txt -o classes.model --criterion hmm:labels=10   (no labels at all)
     loglinear train train.txt -o chunker.model --template chunking --resume   (after Ctrl-C)
+    loglinear train more.txt -o new.model --init chunker.model --grow --template chunking
+    loglinear train train.txt -o ner.model --template ner --class-weight balanced --min-freq 2
     loglinear train train.txt -o svm.model --template chunking --classifier LinearSVC:C=0.3 --dev dev.txt
     """
     from loglinear.criteria.criterion import CRITERIA
@@ -80,6 +92,8 @@ def train_command(
     if classifier is not None:
         if keep is not None:
             raise OptionError("--keep: a classifier of scikit-learn's has all features; leave it out")
+        if grow:
+            raise OptionError("--grow: a classifier of scikit-learn's starts from no model; leave it out")
         _train_classifier(train, classifier, model, run, files, dev_split, output, out, "--criterion" in given)
         return
     tagger = common.tagger_of(model)
@@ -97,8 +111,9 @@ def train_command(
     metric = {"f1": "F1", "auto": "score"}.get(model.metric, model.metric)
     common.fit(
         tagger, corpus, run, out, output=output, metric=metric,
-        X_dev=dev, sample_weight=weights, keep=keep, label_column=files.label_column, partial=files.partial,
+        X_dev=dev, sample_weight=weights, keep=keep, grow=grow, label_column=files.label_column, partial=files.partial,
     )  # fmt: skip
+    tagger.data_ = files.said(train)
     common.save(tagger, output)
     common.summarise(
         tagger, out, output,

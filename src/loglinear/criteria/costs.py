@@ -240,14 +240,20 @@ def described(value: Any) -> Any:
 
 
 def is_of_labellings(cost: Any) -> bool:
-    """Whether a user's cost is a function of two whole labellings, rather than of two labels and a kind of position."""
+    """Whether a user's cost is a function of two whole labellings, rather than of two labels and a kind of position.
+
+    A third argument that has a default is the function's own, as in ``lambda gold, predicted, beta=2: ...``, unless
+    it is called ``kind``.
+    """
     if not callable(cost):
         return False
     try:
         signature = inspect.signature(cost)
     except ValueError:  # a function without a signature
         return False
-    if _takes(signature, "gold", "predicted", "kind"):
+    third = [*signature.parameters.values(), None, None, None][2]
+    own = third is not None and third.default is not inspect.Parameter.empty and third.name != "kind"
+    if not own and _takes(signature, "gold", "predicted", "kind"):
         return False
     if not _takes(signature, "gold", "predicted"):
         raise OptionError(
@@ -307,7 +313,7 @@ def make_cost(spec: Any, labels: Sequence[str], counts: npt.ArrayLike) -> Cost:
 
 
 def _of_labels(function: Callable[..., Any], gold: str, predicted: str, kind: str) -> float:
-    advice = "a cost of two whole labellings takes two arguments, and no third one with a default"
+    advice = "a cost of two whole labellings takes two arguments, not these three"
     try:
         cost = function(gold, predicted, kind)
     except TypeError as error:

@@ -419,7 +419,7 @@ class View:
             used, ids = np.unique(corpus.columns[column].ids, return_inverse=True)
             self.values[column] = [corpus.columns[column].values[i] for i in used.tolist()]
             self.ids[column] = ids.astype(np.int64)
-        self._outcomes: dict[tuple[int, str, str, bool], Int64] = {}
+        self._outcomes: dict[tuple[int, str, str, bool, bool], Int64] = {}
 
     def outcomes(self, macro: Macro) -> Int64:
         """The macro's outcome for each of its column's values [V]; -1 for none, or one that has no number."""

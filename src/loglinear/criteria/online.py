@@ -47,6 +47,16 @@ class OnlineLearner(Criterion):
     smooth = False
     optimizers: ClassVar[tuple[str, ...]] = ("online",)
 
+    @property
+    def confidence(self) -> tuple[float, float] | None:
+        """The variance of each weight at first, and g, of a learner whose weights each have a step size of their own:
+
+            v_i = 1 / (1 / variance + sum d_i^2 / g)           w_i <- w_i - loss v_i d_i / (g + sum_j v_j d_j^2)
+
+        None for all others.
+        """
+        return None
+
     @abstractmethod
     def propose(self, structure: Structure, scores: Scores, gold: Gold) -> Proposal:
         """Wrong labellings of a batch of one sequence."""

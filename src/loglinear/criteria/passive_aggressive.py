@@ -8,6 +8,8 @@ If the best labelling y under the scores alone is wrong, the step makes the gold
     variant 1     tau = min(C, loss / ||d||^2)
     variant 2     tau = loss / (||d||^2 + 1 / 2C)
 
+With ``margin=one`` it asks for a margin of 1 whatever the cost: loss = s(y) + 1 - s(y*).
+
 Unlike MIRA it does not search for the labelling that violates the margin most, so the loss is not convex. The weight of
 a sequence multiplies C, or tau in variant 0.
 """
@@ -43,6 +45,11 @@ class PassiveAggressive(OnlineLearner, CostCriterion):
     variant: int = option("0, 1 or 2: no cap, a capped step, a softened step", default=1, choices=(0, 1, 2))
     C: float = option("how aggressive: the largest step size of variant 1", default=1.0, above=0)
 
+    margin: str = option("what the margin is: the root of the cost, or 1", default="cost", choices=("cost", "one"))
+
+    def __post_init__(self) -> None:
+        self.own_form = "a margin of one" if self.margin == "one" else None
+
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:
         if values.get("variant") == 0 and "C" in values:
@@ -53,13 +60,17 @@ class PassiveAggressive(OnlineLearner, CostCriterion):
         gold_score, gradient = compare(structure, scores, gold, best, weights)
         costs = self.costs(structure, gold)[np.arange(structure.n_positions), best]
         cost = np.add.reduceat(costs, structure.offsets[:-1])
-        return weights * (score - gold_score + np.sqrt(cost)), gradient
+        return weights * (score - gold_score + self._margin(cost)), gradient
+
+    def _margin(self, cost: Float) -> Float:
+        """The margin asked for against labellings of that ``cost`` [S]."""
+        return np.where(cost > 0.0, 1.0, 0.0) if self.margin == "one" else np.sqrt(cost)
 
     def propose(self, structure: Structure, scores: Scores, gold: Gold) -> Proposal:
         best, score = structure.viterbi(scores)
         right, gold_score = right_labelling(structure, scores, gold)
-        cost = self.costs(structure, gold)[np.arange(structure.n_positions), best].sum()
-        return Proposal(right, *differing(as_batch(best), score - gold_score + np.sqrt(cost), right))
+        cost = self.costs(structure, gold)[np.arange(structure.n_positions), best].sum(keepdims=True)
+        return Proposal(right, *differing(as_batch(best), score - gold_score + self._margin(cost), right))
 
     def steps(self, losses: Float, gram: Float, weight: float) -> Float:
         squared = np.diagonal(gram)

@@ -7,22 +7,32 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from loglinear.data.columns import format_of, read
+    from loglinear.data.columns import format_of, read, read_spans
     from loglinear.data.columns.attribute_file import read_attributes, write_attributes
     from loglinear.data.columns.column_file import read_columns, write_columns
+    from loglinear.data.columns.conllu_file import read_conllu_columns, write_conllu_columns
     from loglinear.data.columns.corpus import Attributes, Column, Columns
-    from loglinear.data.columns.text_file import read_jsonl, read_text, write_jsonl
+    from loglinear.data.columns.table_file import from_frame, read_table_columns, write_table_columns
+    from loglinear.data.columns.text_file import from_datasets, read_jsonl, read_text, write_jsonl
     from loglinear.data.dependencies import Dependencies, read_conllu, write_conllu
     from loglinear.data.files import atomic_output
+    from loglinear.data.frames import features_from_frame
+    from loglinear.data.spans import Convention, Span, Text, TextFile, read_texts, write_texts
+    from loglinear.data.vectors import WordVectors, read_vectors
 
 _NAMES = {
-    "columns": "format_of read",
+    "columns": "format_of read read_spans",
     "columns.attribute_file": "read_attributes write_attributes",
     "columns.column_file": "read_columns write_columns",
+    "columns.conllu_file": "read_conllu_columns write_conllu_columns",
     "columns.corpus": "Attributes Column Columns",
-    "columns.text_file": "read_jsonl read_text write_jsonl",
+    "columns.table_file": "from_frame read_table_columns write_table_columns",
+    "columns.text_file": "from_datasets read_jsonl read_text write_jsonl",
     "dependencies": "Dependencies read_conllu write_conllu",
     "files": "atomic_output",
+    "frames": "features_from_frame",
+    "vectors": "WordVectors read_vectors",
+    "spans": "Convention Span Text TextFile read_texts write_texts",
 }
 _HOMES = {name: f"loglinear.data.{module}" for module, names in _NAMES.items() for name in names.split()}
 
@@ -30,19 +40,35 @@ __all__ = [
     "Attributes",
     "Column",
     "Columns",
+    "Convention",
     "Dependencies",
+    "Span",
+    "Text",
+    "TextFile",
+    "WordVectors",
     "atomic_output",
+    "features_from_frame",
     "format_of",
+    "from_datasets",
+    "from_frame",
     "read",
     "read_attributes",
     "read_columns",
     "read_conllu",
+    "read_conllu_columns",
     "read_jsonl",
+    "read_spans",
+    "read_table_columns",
     "read_text",
+    "read_texts",
+    "read_vectors",
     "write_attributes",
     "write_columns",
     "write_conllu",
+    "write_conllu_columns",
     "write_jsonl",
+    "write_table_columns",
+    "write_texts",
 ]
 
 

@@ -184,6 +184,33 @@ def read_conllu(source: Source, *, trees: bool = True, single_root: bool = True)
 
 def parse_conllu(raw: bytes, name: str, trees: bool = True, single_root: bool = True) -> Dependencies:
     """Like :func:`read_conllu`, from the bytes of a text; ``name`` is for messages."""
+    lines, tokens, begins, finishes, offsets = conllu_tokens(raw, name)
+    lengths = np.diff(offsets)
+    words, upos, xpos, head_column, relations = (
+        lines.column(begins[:, c], finishes[:, c]) for c in (FORM, UPOS, XPOS, HEAD, DEPREL)
+    )
+    heads = np.full(len(tokens), -1, dtype=np.int32)
+    if trees:
+        heads = _heads(head_column, np.repeat(lengths, lengths), tokens, name)
+    places = np.stack([begins[:, [HEAD, DEPREL]], finishes[:, [HEAD, DEPREL]]], axis=2)
+    corpus = Dependencies(words, upos, xpos, heads, relations, offsets, name, tokens + 1, raw, places)
+    if trees:
+        check_trees(corpus, single_root)
+    return corpus
+
+
+def conllu_tokens(raw: bytes, name: str) -> tuple[Lines, Int64, Int64, Int64, Int64]:
+    """The rows of a text that are tokens: neither comments nor multiword tokens nor empty nodes.
+
+    Returns
+    -------
+    lines : Lines
+    rows : int64 [N]
+        The line (from 0) of each token.
+    begins, finishes : int64 [N, 10]
+        Where their fields are.
+    offsets : int64 [S + 1]
+    """
     from loglinear.data.columns.scanning import TAB, lines_of
 
     lines = lines_of(raw, check_text(raw, name), TAB)
@@ -211,17 +238,7 @@ def parse_conllu(raw: bytes, name: str, trees: bool = True, single_root: bool = 
         raise DataError(message, name, int(tokens[t]) + 1)
     for row in np.flatnonzero(~np.isin(ends[rows], block))[:1].tolist():
         raise DataError("a sentence without tokens", name, int(rows[row]) + 1)
-    words, upos, xpos, head_column, relations = (
-        lines.column(begins[:, c], finishes[:, c]) for c in (FORM, UPOS, XPOS, HEAD, DEPREL)
-    )
-    heads = np.full(len(tokens), -1, dtype=np.int32)
-    if trees:
-        heads = _heads(head_column, np.repeat(lengths, lengths), tokens, name)
-    places = np.stack([begins[:, [HEAD, DEPREL]], finishes[:, [HEAD, DEPREL]]], axis=2)
-    corpus = Dependencies(words, upos, xpos, heads, relations, offsets, name, tokens + 1, raw, places)
-    if trees:
-        check_trees(corpus, single_root)
-    return corpus
+    return lines, tokens, begins, finishes, offsets
 
 
 def _check_rows(lines: Lines, rows: Int64, name: str) -> None:

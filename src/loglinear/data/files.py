@@ -13,22 +13,18 @@ import codecs
 import gzip
 import io
 import os
-import secrets
-import shutil
 import stat
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from itertools import chain
-from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from loglinear.documents import parsed_json
-from loglinear.ending import removing
 from loglinear.errors import DataError, OptionError
 from loglinear.streams import TerminalBytes
-from loglinear.system import memory, size_of, too_large
+from loglinear.system import WriteError, memory, size_of, too_large, writing
 
 Source = str | os.PathLike[str] | BinaryIO | IO[bytes]
 STDIN, STDOUT = "<stdin>", "<stdout>"
@@ -250,26 +246,12 @@ def atomic_output(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, TerminalBytes(whole) if sys.stdout.isatty() else whole)
         sys.stdout.buffer.flush()
         return
-    target = Path(os.path.realpath(path))
-    direct = target.exists() and not target.is_file()
-    # Not opened by tempfile, so that the new file's permissions follow the user's umask.
-    temporary = target if direct else target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
-        handle = cast(BinaryIO, open(temporary, "wb" if direct else "xb"))  # noqa: SIM115  # closed below, on any path
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise DataError(f"cannot be written: {reason}", os.fspath(path)) from None
-    with nullcontext() if direct else removing(temporary):
-        with handle:
-            if target.name.endswith(".gz"):
+        with writing(path) as handle:
+            if os.path.realpath(path).endswith(".gz"):
                 with gzip.GzipFile(filename="", mode="wb", fileobj=handle, mtime=0, compresslevel=6) as packed:
                     yield cast(BinaryIO, packed)
             else:
                 yield handle
-            handle.flush()
-            if not direct:
-                os.fsync(handle.fileno())
-        if not direct:
-            if target.exists():
-                shutil.copymode(target, temporary)
-            os.replace(temporary, target)
+    except WriteError as error:
+        raise DataError(f"cannot be written: {error.strerror}", os.fspath(path)) from None

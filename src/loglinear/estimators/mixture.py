@@ -394,6 +394,8 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
         options = read.options()
         if options.get("start") is None:
             options["start"] = read.floats("start", (None, None))
+        else:
+            read.section("options").text("start")
         return options
 
     def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:

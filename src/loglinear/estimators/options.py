@@ -182,6 +182,13 @@ class TaggerOptions(TrainingOptions):
     order: int = option("how many labels back a label depends on", default=1, choices=(1, 2, 3), panel=MODEL)
     sub_labels: int = option("hidden states that each label is split into", default=1, least=1, most=32, panel=MODEL)
     min_count: int = option("leave out attributes seen fewer times in training", default=1, least=1, panel=FEATURES)
+    min_freq: float = option(
+        "leave out features, pairs of an attribute and a label and label n-grams, whose values in training add up to "
+        "less",
+        default=0.0,
+        least=0,
+        panel=FEATURES,
+    )
     hash_bits: int | None = option(
         "hash the attributes into 2 to this many buckets, so that no list of them is kept (8 to 26)",
         default=None,
@@ -209,6 +216,14 @@ class TaggerOptions(TrainingOptions):
         words=(PAIRS_ONLY,),
         panel=FEATURES,
         metavar="[only]",
+    )
+    edge: Any = option(
+        "features by name that are joined with the label pair, too, whatever their value (data of ready-made features)",
+        default=None,
+        panel=FEATURES,
+        metavar="NAME",
+        repeats=True,
+        in_python="A list of names, such as the keys of dicts.",
     )
     prune: float | None = option(
         "share of the weights to leave out of the trained model, the smallest first",
@@ -244,6 +259,28 @@ class TaggerOptions(TrainingOptions):
         stored=False,
         in_python="Gazetteer objects or paths; the named sets look at all of them.",
         file=READ,
+    )
+    vectors: Any = option(
+        "word vectors of the first column, in a text file of word2vec, GloVe or fastText; the model keeps them",
+        default=None,
+        panel=FEATURES,
+        metavar="FILE",
+        stored=False,
+        in_python="WordVectors or a path.",
+        file=READ,
+    )
+    standardise: bool = option(
+        "give dense features the mean 0 and the deviation 1 of the training data; the model keeps both",
+        default=True,
+        panel=FEATURES,
+    )
+    class_weight: Any = option(
+        "weight of labels: balanced, or a number for some, as in PER=5,O=0.5; a sequence weighs as much as its tokens "
+        "on average",
+        default=None,
+        panel=MODEL,
+        metavar="balanced|LABEL=W,...",
+        in_python="A mapping from labels to numbers, too.",
     )
     metric: str = option(
         "what the dev data is judged by",
@@ -327,7 +364,11 @@ class ClassifierOptions(TrainingOptions):
         "leave out words, names and attributes seen fewer times in training", default=1, least=1, panel=FEATURES
     )
     class_weight: Any = option(
-        "weight of the examples of each label: balanced, or in Python a number for each", default=None, panel=MODEL
+        "weight of the examples of each label: balanced, or a number for some, as in spam=5,ham=0.5",
+        default=None,
+        panel=MODEL,
+        metavar="balanced|LABEL=W,...",
+        in_python="A mapping from labels to numbers, too.",
     )
 
 
@@ -646,7 +687,17 @@ class RidgeOptions(LeastSquaresOptions):
 
 BASED = "goes with criterion='m-estimation', not with"
 COUNTED_PENALTIES = ("l1", "l2", "variance")
-COUNTED_FEATURES = ("min_count", "states", "transitions", "pair_features", "hash_bits", "prune", "precision")
+COUNTED_FEATURES = (
+    "min_count",
+    "min_freq",
+    "states",
+    "transitions",
+    "pair_features",
+    "edge",
+    "hash_bits",
+    "prune",
+    "precision",
+)
 
 
 class Probable(NamedTuple):
@@ -712,6 +763,9 @@ def check_tagger(tagger: Any) -> None:
     read_states(tagger.states)
     if tagger.prune is not None:
         kept_of(1, tagger.prune)
+    names = tagger.edge or ()
+    if not isinstance(names, list | tuple | set) or not all(isinstance(name, str) and name for name in names):
+        raise OptionError(f"edge={tagger.edge!r:.60} is not a list of names of features")
 
 
 def check_tagger_training(tagger: Any) -> None:
@@ -721,6 +775,9 @@ def check_tagger_training(tagger: Any) -> None:
     from loglinear.training.plan import check_criterion, check_optimizer
 
     check_tagger(tagger)
+    if tagger.edge and tagger.pair_features:
+        raise OptionError(f"pair_features={tagger.pair_features!r} joins all features with label pairs; leave out edge")
+    check_class_weight(tagger.class_weight)
     trained = tagger_training(tagger.structure)
     check_criterion(tagger, trained)
     _check_segments(tagger)
@@ -788,6 +845,8 @@ CHAIN_ONLY = {
     "order": "a segment depends on one segment before it, not on several",
     "sub_labels": "segments have no hidden sub-labels",
     "pair_features": "segments have no features of pairs of labels",
+    "edge": "segments have no features of pairs of labels",
+    "vectors": "segments have no dense features",
 }  #: options of chains, and why segments do not have them
 
 
@@ -856,6 +915,44 @@ def kept_of(n_weights: int, share: float | None, keep: int | None = None) -> int
     return max(1, n_weights - round(share * n_weights))
 
 
+BALANCED = "balanced"
+
+
+def check_class_weight(given: Any) -> None:
+    """Refuse weights of labels that are neither ``balanced`` nor numbers from 0 up."""
+    if given is not None and given != BALANCED:
+        read_class_weight(given)
+
+
+def read_class_weight(given: Any) -> dict[Any, float]:
+    """The weights of labels, from a mapping or from text such as ``PER=5,O=0.5``."""
+    pairs = list(given.items()) if isinstance(given, Mapping) else []
+    if isinstance(given, str):
+        for part in given.split(","):
+            label, equals, number = part.rpartition("=")
+            if not equals:
+                raise OptionError(
+                    f"class_weight={given!r:.60} is not 'balanced', and {part!r:.40} is not LABEL=WEIGHT, as in PER=5"
+                )
+            pairs.append((label.strip(), number.strip()))
+    elif not isinstance(given, Mapping):
+        raise OptionError(f"class_weight={given!r:.60} is not 'balanced' or a dict from labels to numbers")
+    weights: dict[Any, float] = {}
+    for label, number in pairs:
+        try:
+            weight = float(number)
+        except (TypeError, ValueError):
+            weight = math.nan
+        if not 0.0 <= weight < math.inf:
+            raise OptionError(f"class_weight: the weight of {label!r} is {number!r:.40}, not a number from 0 up")
+        if label in weights:
+            raise OptionError(f"class_weight={given!r:.60} names {label!r} twice")
+        weights[label] = weight
+    if not weights:
+        raise OptionError(f"class_weight={given!r} names no label; leave it out, or write 'balanced'")
+    return weights
+
+
 def classifier_training() -> Any:
     """What criteria and optimizers must know of classifiers."""
     from loglinear.structures.flat.structure import Flat
@@ -874,9 +971,7 @@ def check_classifier(classifier: Any) -> None:
     check_text(classifier.text)
     check_kinds(classifier.kinds or {})
     check_training(classifier, classifier_training())
-    weights = classifier.class_weight
-    if weights is not None and weights != "balanced" and not isinstance(weights, Mapping):
-        raise OptionError(f"class_weight={weights!r:.60} is not 'balanced' or a dict from labels to numbers")
+    check_class_weight(classifier.class_weight)
     _check_functions(classifier)
     if spec_name(classifier.criterion) == NAIVE_BAYES:
         _check_naive_bayes(classifier)

@@ -121,7 +121,8 @@ def _report(figures: Sequence[_Figure], draws: int, seed: int) -> PairedReport:
 def _share(name: str, right: tuple[Bool, Bool], offsets: Int64, sequences: str) -> list[_Figure]:
     """The share of N items that are right, and the share of sequences with nothing wrong."""
     lengths = np.diff(offsets)
-    counts = [np.add.reduceat(each.astype(np.int64), offsets[:-1]) for each in right]
+    sequence = np.repeat(np.arange(len(lengths)), lengths)  # a sequence may be empty
+    counts = [np.bincount(sequence[each], minlength=len(lengths)) for each in right]
     one, other = (np.stack([lengths, lengths, n], axis=1) for n in counts)
     whole = [lengths == n for n in counts]
     wrong = (lengths - counts[0], lengths - counts[1])

@@ -39,6 +39,7 @@ from loglinear.experiments.tables import Table
 from loglinear.experiments.tuning.data import Data
 from loglinear.experiments.workers import Emit, Pool
 from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.wording import how_many
 
 GRID = tuple(float(f"{value:.3g}") for value in np.logspace(-4, 3, 15))
 LABELS, TOKENS, SQUARED = "share of wrong labels", "share of wrong tokens", "mean squared error"
@@ -170,7 +171,7 @@ def regularisation_path(
             (_chosen(X, inside), _chosen(y, inside), _chosen(X, outside), _chosen(y, outside))
             for inside, outside in _parts(estimator, X, y, folds, seed)
         ]
-        how = f"cross-validated error ({len(parts)} parts)"
+        how = f"cross-validated error ({how_many(len(parts), 'part')})"
     names = ("train", "test", "spread")
     mark = {} if results is None else _mark(estimator, X, y, X_test, y_test, folds, seed)
     store = Store(results, "path", mark, lambda key, cell: dict.fromkeys(names, is_finite))
@@ -255,7 +256,7 @@ def _errors(model: Any, X: Any, y: Any) -> Errors:
 
 def _token_errors(tagger: Tagger, X: Any, y: Any) -> Errors:
     """The wrong tokens and all tokens of each sentence, counting those with one gold label."""
-    corpus = corpus_of(X, as_rows=isinstance(tagger.model_.encoder, TemplateEncoder))
+    corpus = corpus_of(X, as_rows=isinstance(tagger.model_.encoder, TemplateEncoder), empty=True)
     annotation = annotation_of(corpus, y)
     settled = annotation.settled
     wrong = settled & (annotation.known_only(tagger.classes_) != tagger.predict_numbers(corpus)[0])

@@ -18,7 +18,6 @@ import numpy as np
 
 from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.data import Column, Columns, read_columns, write_columns
-from loglinear.ending import temporary_folder
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.predict import LoadedTagger
 from loglinear.evaluation.chunks import chunk_scores
@@ -27,6 +26,7 @@ from loglinear.optimizers.objective import PIECES
 from loglinear.structures.chain.conditionals import LocalLayout
 from loglinear.structures.chain.padded import PaddedLayout
 from loglinear.structures.chain.structure import Chain
+from loglinear.system import temporary_folder
 
 #: Numbers of labels: one for each number of vectors of eight, up to eight; and beyond, for blocks of 5 to 8 vectors.
 LABELS = (5, 12, 20, 28, 36, 44, 52, 60, 70, 90, 105, 120)

@@ -175,6 +175,8 @@ class EncodedCorpus:
         Attributes joined with the label of their position; of first positions alone, see :meth:`by_source`.
     edge : Incidence or None
         Attributes joined with the pair of labels (previous, own). Those at first positions are ignored.
+    dense : float64 [N, K] or None
+        Dense features, joined with the label of their position (:mod:`~loglinear.features.dense`).
     fields : tuple of int32 [N]
         Numbers of the values that a generative base emits, if there is one.
     text : Columns, Attributes or None
@@ -186,6 +188,7 @@ class EncodedCorpus:
     edge: Incidence | None = None
     fields: tuple[Int32, ...] = ()
     text: Columns | Attributes | None = None
+    dense: Float | None = None
 
     @property
     def n_sequences(self) -> int:
@@ -199,7 +202,16 @@ class EncodedCorpus:
         """All its arrays."""
         edge = None if self.edge is None else self.edge.ids
         own = [] if self.edge is None or self.edge is self.state else [self.edge.pointer, self.edge.values]
-        return [self.offsets, self.state.pointer, self.state.ids, self.state.values, edge, *own, *self.fields]
+        return [
+            self.offsets,
+            self.state.pointer,
+            self.state.ids,
+            self.state.values,
+            edge,
+            *own,
+            *self.fields,
+            self.dense,
+        ]
 
     def by_source(self) -> EncodedCorpus:
         """The corpus with features f(y_{t-1}, y_t, x_t) alone: a source state, a label, an attribute.

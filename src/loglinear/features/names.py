@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sized
+from decimal import Decimal
+from functools import partial
+from itertools import accumulate, chain
+from operator import getitem, mul
 from typing import Any
 
 import numpy as np
 
-from loglinear.arrays import Array, Bool, Int32, Int64
+from loglinear.arrays import Array, Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import MOST_VALUE, PYTHON, Attributes, offsets_of
 from loglinear.errors import DataError
+from loglinear.features.dense import ARRAY, DenseRows, parted, placed, taken_out
 from loglinear.features.encoding import (
     PAIRS_ONLY,
     UNKNOWN,
@@ -30,12 +36,15 @@ class NameEncoder:
     pair_features : bool or "only"
         Join the attributes with label pairs as well as with labels, or with pairs alone
         (:meth:`EncodedCorpus.by_source`).
+    edge : tuple of str
+        Names of features that are joined with label pairs as well, all their values included; without
+        ``pair_features``.
     """
 
     kind = "names"
 
-    def __init__(self, pair_features: bool | str = False) -> None:
-        self.pair_features = pair_features
+    def __init__(self, pair_features: bool | str = False, edge: tuple[str, ...] = ()) -> None:
+        self.pair_features, self.edge = pair_features, edge
         self.vocabulary = Vocabulary()
 
     def fit(self, corpus: Attributes, min_count: int = 1, n_threads: int = 1) -> EncodedCorpus:
@@ -54,8 +63,16 @@ class NameEncoder:
 
     def _encoded(self, corpus: Attributes, new_ids: Int32) -> EncodedCorpus:
         state = Incidence(corpus.pointer, corpus.ids, corpus.weights).rename(new_ids)
+        if self.edge:
+            chosen = np.fromiter(map(self._is_edge, corpus.values), np.bool_, len(corpus.values))
+            edge = Incidence(corpus.pointer, corpus.ids, corpus.weights).rename(np.where(chosen, new_ids, UNKNOWN))
+            return EncodedCorpus(corpus.offsets, state, edge)
         encoded = EncodedCorpus(corpus.offsets, state, state if self.pair_features else None)
         return encoded.by_source() if self.pair_features == PAIRS_ONLY else encoded
+
+    def _is_edge(self, attribute: str) -> bool:
+        """Whether an attribute is one of the names ``edge``, or has one of them before its value (``:`` or ``=``)."""
+        return attribute in self.edge or attribute.startswith(tuple(name + mark for name in self.edge for mark in ":="))
 
     @property
     def n_attributes(self) -> int:
@@ -71,12 +88,12 @@ class NameEncoder:
 
     def keeping(self, kept: Bool) -> NameEncoder:
         """An encoder of the ``kept`` attributes, renumbered in the same order."""
-        encoder = NameEncoder(self.pair_features)
+        encoder = NameEncoder(self.pair_features, self.edge)
         encoder.vocabulary = Vocabulary([self.vocabulary[i] for i in np.flatnonzero(kept).tolist()], locked=True)
         return encoder
 
     def to_header(self) -> dict[str, Any]:
-        return {"pair_features": self.pair_features}
+        return {"pair_features": self.pair_features} | ({"edge": list(self.edge)} if self.edge else {})
 
     def to_arrays(self) -> dict[str, Array]:
         return {}
@@ -89,9 +106,17 @@ class NameEncoder:
     @classmethod
     def from_storage(cls, header: dict[str, Any], arrays: Mapping[str, Array], strings: list[str]) -> NameEncoder:
         """Rebuild from :meth:`to_header`, :meth:`to_arrays` and :attr:`strings`."""
-        encoder = cls(stored_pair_features(header))
+        encoder = cls(stored_pair_features(header), stored_edge(header))
         encoder.vocabulary = Vocabulary(strings, locked=True)
         return encoder
+
+
+def stored_edge(header: Mapping[str, Any]) -> tuple[str, ...]:
+    """An encoder's ``edge`` from the header of a model file."""
+    stored = header.get("edge", [])
+    if not isinstance(stored, list) or not all(isinstance(name, str) for name in stored):
+        raise ValueError("the names of features of label pairs are not a list of strings")
+    return tuple(stored)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -99,29 +124,47 @@ class NameEncoder:
 #
 # A token's features are
 #
-# - a list (tuple, set) of strings: each is an attribute with value 1;
+# - a list (tuple, set, view of a dict's keys) of strings: each is an attribute with value 1;
 # - a dict from names to values: a string gives the attribute ``name:string`` with value 1, a bool the attribute
 #   ``name`` with value 1 or 0, a number the attribute ``name`` with that value; a list or set of strings gives the
 #   attributes ``name:string``; a dict gives the attributes ``name:...`` of its entries, to any depth.
+#
+# Strings may also be bytes, in UTF-8. :func:`token_attributes` states these rules; :class:`AttributeReader` follows
+# them with C iterators, many times faster, and leaves to it whatever is unusual.
+
+
+def _text(value: Any, what: str) -> str:
+    """A string, or bytes as one."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise DataError(f"{what} {value!r:.60} is not UTF-8") from None
+    return str(value)
 
 
 def _walk(name: str, value: Any) -> Iterator[tuple[str, float]]:
     """Attributes of one dict entry; ``name`` is its full name."""
+    if isinstance(value, bytes):
+        value = _text(value, f"the value of feature {name!r}")
     if isinstance(value, str):
         yield f"{name}:{value}", 1.0
     elif isinstance(value, Mapping):
         for key, inner in value.items():
+            key = _text(key, "a feature's name") if isinstance(key, bytes) else key
             yield from _walk(f"{name}:{key}", inner)
-    elif isinstance(value, bool | np.bool_ | numbers.Real):
+    elif isinstance(value, bool | np.bool_ | numbers.Real | Decimal):
         try:
             yield name, float(value)
         except OverflowError:
             raise DataError(f"feature {name!r} has a value of more than 1e308; scale it") from None
-    elif isinstance(value, Iterable) and not isinstance(value, bytes):
+    elif isinstance(value, np.ndarray) and not value.ndim:
+        yield from _walk(name, value.item())
+    elif isinstance(value, Iterable):
         for item in value:
-            if not isinstance(item, str):
+            if not isinstance(item, str | bytes):
                 raise DataError(f"feature {name!r} is a list that holds {item!r:.60}; lists hold strings")
-            yield f"{name}:{item}", 1.0
+            yield f"{name}:{_text(item, 'the string') if isinstance(item, bytes) else item}", 1.0
     else:
         raise DataError(
             f"feature {name!r} is {value!r:.60}; a feature is a string, a bool, a number, a dict or a list of strings"
@@ -137,8 +180,9 @@ def token_attributes(features: Any, owner: str = "token") -> list[tuple[str, flo
     attributes: list[tuple[str, float]] = []
     if isinstance(features, Mapping):
         for name, value in features.items():
-            if not isinstance(name, str):
+            if not isinstance(name, str | bytes):
                 raise DataError(f"a feature's name is a string, not {name!r:.60}")
+            name = _text(name, "a feature's name") if isinstance(name, bytes) else name
             attributes.extend(_walk(name, value))
         for name, value in attributes:
             if not math.isfinite(value):
@@ -152,69 +196,381 @@ def token_attributes(features: Any, owner: str = "token") -> list[tuple[str, flo
         hint = "; to train on the tokens themselves, give a template" if owner == "token" else ""
         raise DataError(f"the features of one {owner} are a dict or a list of strings, not {features!r:.60}{hint}")
     for item in features:
-        if not isinstance(item, str):
+        if not isinstance(item, str | bytes):
             raise DataError(f"a list of features holds strings, not {item!r:.60}")
-        attributes.append((item, 1.0))
+        attributes.append((_text(item, "the feature") if isinstance(item, bytes) else item, 1.0))
     return attributes
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The same rules by C iterators.
+#
+# The items of many tokens are looked up in one chain of ``map`` objects, without a Python instruction for each:
+#
+#     items = map(getitem, map(keys.__getitem__, all names), all values)
+#
+# ``keys`` is a dict from names to tables, a table one from values to the numbers of items; ``__missing__`` does the
+# work that takes Python (names, checks, numbers of attributes) once for each distinct item. Two arrays then give the
+# attribute and the value of each:
+#
+#     attributes[items]    values[items]
+#
+# A name with more than :data:`MOST_NUMBERS` different numbers gets a *lane* instead of a table, which would be as long
+# as the data: its items are 0, and their numbers are taken as a column afterwards. Whatever ``__missing__`` or a lane
+# does not know (lists, dicts, values that are no features) ends the chain with an exception, and the tokens are read
+# one by one. Values that are equal are the same feature.
+
+LANE = 0
+MOST_NUMBERS = 1000  # different numbers of a name before it gets a lane
+MOST_ITEMS = 200_000  # items that a reader of single sentences remembers
+CHUNK = 1 << 13  # tokens read together
+STRINGS = {str, np.str_}
+PLAIN = {*STRINGS, bytes, bool, int, float}
+COLLECTIONS = {list, tuple, set, frozenset, type({}.keys())}
+UNREADABLE = (TypeError, ValueError, OverflowError)  # of a chain of iterators: DataError is a ValueError
+
+Numbering = Callable[[str], int]  # from the name of an attribute to its number, negative if unknown
+Bags = tuple[Int64, Int32, Float | None]  # of T tokens: pointer [T + 1], attributes [M], values [M] or None (all 1)
+
+
+class _Lane:
+    """Stands for the table of a name with many numbers: 0 times the value, which fails for what cannot be a number."""
+
+    __slots__ = ()
+    __getitem__ = staticmethod(partial(mul, LANE))
+
+
+class _Table(dict[Any, int]):
+    """Items of one name, by value."""
+
+    __slots__ = ("_key", "_keys", "_n_numbers", "_name", "_number")
+
+    def __init__(self, keys: _Keys, key: Any, name: str) -> None:
+        self._keys, self._key, self._name = keys, key, name
+        self._number = UNKNOWN - 1  # of the attribute of that name, once there is a number
+        self._n_numbers = 0
+
+    def __missing__(self, value: Any) -> int:
+        kind, keys = type(value), self._keys
+        if kind is str or kind is np.str_ or kind is bytes:
+            text = value if kind is not bytes else _text(value, "the value")
+            self[value] = item = keys.add(keys.number(f"{self._name}:{text}"), 1.0)
+            return item
+        if not isinstance(value, float | int | np.generic) or not isinstance(value, numbers.Real | np.bool_):
+            raise TypeError("a value of another kind")
+        number = float(value)
+        if not abs(number) <= MOST_VALUE:
+            raise DataError("a value is not a number of a size that can be used")
+        if self._number < UNKNOWN:
+            self._number = keys.number(self._name)
+        self[value] = item = keys.add(self._number, number)
+        self._n_numbers += 1
+        if self._n_numbers > MOST_NUMBERS:
+            keys.lanes[self._key] = self._number
+            keys[self._key] = _Lane()
+        return item
+
+
+class _Keys(dict[Any, Any]):
+    """The tables of names, and what their items are."""
+
+    def __init__(self, numbering: Numbering) -> None:
+        self.number = numbering
+        self.n_items, self.has_values = 1, False
+        self.attributes, self.values_of = np.zeros(1024, dtype=np.int32), np.ones(1024)
+        self.lanes: dict[Any, int] = {}  # the attribute of each name with a lane
+        self._lock = threading.Lock()
+
+    def __missing__(self, key: Any) -> _Table:
+        if type(key) not in STRINGS and type(key) is not bytes:
+            raise TypeError("a name of another kind")
+        return self.setdefault(key, _Table(self, key, _text(key, "a feature's name")))
+
+    def add(self, attribute: int, value: float) -> int:
+        """The number of a new item."""
+        with self._lock:
+            item = self.n_items
+            if item == len(self.attributes):
+                self.attributes = np.concatenate([self.attributes, np.zeros(item, dtype=np.int32)])
+                self.values_of = np.concatenate([self.values_of, np.ones(item)])
+            self.attributes[item] = attribute
+            if value != 1.0:
+                self.values_of[item], self.has_values = value, True
+            self.n_items += 1
+            return item
+
+
+class AttributeReader:
+    """Features of tokens as numbers of attributes and values, by :func:`token_attributes`' rules. Threads may share it.
+
+    Parameters
+    ----------
+    numbering : callable
+        The number of an attribute by its name; attributes with negative ones are left out.
+    most_items : int, optional
+        How many distinct items to remember from one call to the next; all by default.
+    """
+
+    def __init__(self, numbering: Numbering, most_items: int | None = None) -> None:
+        self._numbering, self._most_items = numbering, most_items
+        self._keys = _Keys(numbering)
+
+    def read(self, tokens: list[Any] | tuple[Any, ...]) -> Bags:
+        """Attributes of tokens that are all dicts, or all collections of strings.
+
+        Raises one of :data:`UNREADABLE` for tokens of which any has to be read by :meth:`read_slowly`.
+        """
+        kinds = set(map(type, tokens))
+        if kinds == {dict}:
+            return self._read_dicts(tokens)
+        if not kinds <= COLLECTIONS:
+            raise TypeError("tokens of other kinds")
+        pointer = _pointer(tokens)
+        names = list(chain.from_iterable(tokens))
+        if not set(map(type, names)) <= STRINGS:
+            raise TypeError("features of other kinds")
+        return _known(pointer, np.fromiter(map(self._numbering, names), np.int32, len(names)), None)
+
+    def read_mixed(self, tokens: list[Any]) -> Bags:
+        """Attributes of tokens that are all dicts, some of whose values are no plain ones: lists, dicts, views.
+
+        Raises one of :data:`UNREADABLE` as :meth:`read` does.
+        """
+        if set(map(type, tokens)) != {dict}:
+            raise TypeError("tokens of other kinds")
+        keys, number = self._keys, self._numbering
+        items, ends = list[int](), [0]
+        others, names, values = list[int](), list[int](), list[float]()  # attributes without an item: where, what
+        for token in tokens:
+            for key, value in token.items():
+                table = keys[key]
+                if type(value) in PLAIN and type(table) is _Table:
+                    items.append(table[value])
+                    continue
+                for name, weight in token_attributes({key: value}):
+                    others.append(len(items))
+                    names.append(number(name))
+                    values.append(weight)
+                    items.append(LANE)
+            ends.append(len(items))
+        found = np.array(items, dtype=np.int32)
+        ids, weights = keys.attributes[found], keys.values_of[found]
+        ids[others], weights[others] = names, values
+        return _known(np.array(ends, dtype=np.int64), ids, None if (weights == 1.0).all() else weights)
+
+    def read_slowly(self, features: Any, owner: str = "token") -> Bags:
+        """Attributes of one token of any kind; raises DataError for what is none."""
+        return _bags([token_attributes(features, owner)], self._numbering)
+
+    def _read_dicts(self, tokens: list[dict[Any, Any]] | tuple[dict[Any, Any], ...]) -> Bags:
+        keys = self._keys
+        pointer = _pointer(tokens)
+        tables = map(keys.__getitem__, chain.from_iterable(tokens))
+        values = chain.from_iterable(map(dict.values, tokens))
+        look_up = getitem if keys.lanes else dict.__getitem__  # which is quicker, but refuses lanes
+        items = np.fromiter(map(look_up, tables, values), np.int32, int(pointer[-1]))
+        if self._most_items is not None and keys.n_items > self._most_items:
+            self._keys = _Keys(self._numbering)
+        ids, weights = keys.attributes[items], keys.values_of[items] if keys.has_values else None
+        if keys.lanes and (place := np.flatnonzero(items == LANE)).size:
+            weights = np.ones(len(ids)) if weights is None else weights
+            names = list(chain.from_iterable(tokens))
+            column = list(chain.from_iterable(map(dict.values, tokens)))
+            where = place.tolist()
+            ids[place] = np.fromiter(map(keys.lanes.__getitem__, map(names.__getitem__, where)), np.int32, len(where))
+            weights[place] = np.array(list(map(column.__getitem__, where)), dtype=np.float64)
+            if not (np.abs(weights[place]) <= MOST_VALUE).all():
+                raise DataError("a value is not a number of a size that can be used")
+        return _known(pointer, ids, weights)
+
+
+def _bags(found: list[list[tuple[str, float]]], numbering: Numbering) -> Bags:
+    """Attributes of tokens that were read one by one."""
+    pairs = list(chain.from_iterable(found))
+    ids = np.array([numbering(name) for name, _ in pairs], dtype=np.int32)
+    values = np.array([value for _, value in pairs], dtype=np.float64)
+    return _known(_pointer(found), ids, None if (values == 1.0).all() else values)
+
+
+def _pointer(tokens: Collection[Sized]) -> Int64:
+    """Where the items of each token begin [T + 1]."""
+    return np.fromiter(accumulate(map(len, tokens), initial=0), np.int64, len(tokens) + 1)
+
+
+def _known(pointer: Int64, ids: Int32, weights: Float | None) -> Bags:
+    """Without the attributes that have no number."""
+    kept = np.flatnonzero(ids >= 0)
+    if len(kept) == len(ids):
+        return pointer, ids, weights
+    return np.searchsorted(kept, pointer), ids[kept], None if weights is None else weights[kept]
+
+
+class _Names(dict[str, int]):
+    """Numbers in order of first occurrence."""
+
+    def __missing__(self, name: str) -> int:
+        number = self[name] = len(self)
+        return number
 
 
 class AttributeLists:
     """Attributes of tokens or other owners as numbers, in order of first occurrence."""
 
     def __init__(self) -> None:
-        self._index: dict[str, int] = {}
-        self._ids: list[int] = []
-        self._values: list[float] = []
-        self._counts: list[int] = []
+        self._index = _Names()
+        self._reader = AttributeReader(self._index.__getitem__)
+        self._bags: list[Bags] = []
+        self._waiting: list[list[tuple[str, float]]] = []  # of owners read one by one, not yet among the bags
 
     def add(self, features: Any, owner: str = "token") -> None:
         """Append the attributes of the next owner."""
-        attributes = token_attributes(features, owner)
-        for attribute, value in attributes:
-            self._ids.append(self._index.setdefault(attribute, len(self._index)))
-            self._values.append(value)
-        self._counts.append(len(attributes))
+        self._waiting.append(token_attributes(features, owner))
+        if len(self._waiting) == CHUNK:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Number the attributes of those that wait, before any that come later."""
+        if self._waiting:
+            self._bags.append(_bags(self._waiting, self._index.__getitem__))
+            self._waiting = []
+
+    def extend(self, tokens: list[Any], mixed: bool = False) -> bool:
+        """Append the attributes of the next owners, dicts with lists and dicts in them if ``mixed``, else plain ones.
+
+        False if they have to be appended in another way, by ``add`` in the end.
+        """
+        self._settle()
+        try:
+            self._bags.append(self._reader.read_mixed(tokens) if mixed else self._reader.read(tokens))
+        except UNREADABLE:
+            return False
+        return True
 
     def corpus(self, offsets: Int64, name: str = PYTHON) -> Attributes:
         """The corpus of all that was added, in sequences with these ``offsets`` [S + 1]."""
-        weights = np.array(self._values, dtype=np.float64)
+        self._settle()
+        counts = np.concatenate([np.zeros(0, dtype=np.int64), *(np.diff(bag[0]) for bag in self._bags)])
+        ids = np.concatenate([np.zeros(0, dtype=np.int32), *(bag[1] for bag in self._bags)])
+        weights = None
+        if any(values is not None for _, _, values in self._bags):
+            weights = np.concatenate([np.ones(len(own)) if values is None else values for _, own, values in self._bags])
+            weights = None if (weights == 1.0).all() else weights
         return Attributes(
             name=name,
             offsets=offsets,
             lines=np.zeros(int(offsets[-1]), dtype=np.int64),
             label=None,
-            pointer=offsets_of(self._counts),
-            ids=np.array(self._ids, dtype=np.int32),
-            weights=None if (weights == 1.0).all() else weights,
+            pointer=offsets_of(counts),
+            ids=ids,
+            weights=weights,
             values=list(self._index),
         )
 
 
-def attributes_of(sequences: Iterable[Iterable[Any]], name: str = PYTHON) -> Attributes:
-    """The corpus of a user's feature sequences; errors name the sequence and the position (from 0)."""
-    lists, lengths = AttributeLists(), list[int]()
+def attributes_of(sequences: Iterable[Iterable[Any]], name: str = PYTHON, empty: bool = False) -> Attributes:
+    """The corpus of a user's feature sequences; errors name the sequence and the position (from 0).
+
+    With ``empty``, sequences may be empty (:meth:`Attributes.without_empty`).
+    """
+    reading, waiting, n_waiting = _Reading(), list[Any](), 0
     for i, sequence in enumerate(sequences):
-        if isinstance(sequence, str | bytes | Mapping) or not isinstance(sequence, Iterable):
-            raise DataError(f"sequence {i} (from 0) is a {type(sequence).__name__}, not a list of tokens' features")
-        length = 0
-        for t, features in enumerate(sequence):
-            try:
-                lists.add(features)
-            except DataError as error:
-                raise DataError(f"sequence {i}, position {t} (from 0): {error}") from None
-            length += 1
-        if not length:
-            raise DataError(f"sequence {i} (from 0) is empty; leave empty sequences out")
-        lengths.append(length)
-    return lists.corpus(offsets_of(lengths), name)
+        try:
+            tokens, matrix = parted(sequence)
+        except DataError as error:
+            raise placed(error, i) from None
+        tokens = tokens_of(tokens, i)
+        if matrix is not None:
+            first = reading.n_tokens + n_waiting
+            reading.add_dense(ARRAY, slice(first, first + len(matrix)), matrix, i)
+        waiting.append(tokens)
+        n_waiting += len(tokens)
+        if n_waiting >= CHUNK:
+            reading.add(waiting)
+            waiting, n_waiting = [], 0
+    reading.add(waiting)
+    corpus = reading.lists.corpus(offsets_of(reading.lengths), name)
+    corpus.dense = reading.dense.matrices(reading.n_tokens)
+    return corpus.without_empty(allowed=empty)
+
+
+def tokens_of(sequence: Any, i: int) -> list[Any] | tuple[Any, ...]:
+    """The tokens of a user's ``i``-th sequence: a list, any other collection, or what gives one by ``items()``."""
+    if type(sequence) is list or type(sequence) is tuple:
+        return sequence
+    if not isinstance(sequence, str | bytes | Mapping):
+        if callable(items := getattr(sequence, "items", None)):  # python-crfsuite's ItemSequence, and others like it
+            sequence = items()
+        if isinstance(sequence, Iterable):
+            return list(sequence)
+    raise DataError(f"sequence {i} (from 0) is a {type(sequence).__name__}, not a list of tokens' features")
+
+
+class _Reading:
+    """What has been read of a user's sequences."""
+
+    def __init__(self) -> None:
+        self.lists, self.lengths, self.dense = AttributeLists(), list[int](), DenseRows()
+        self.n_tokens = 0
+        self._mixed = False  # whether the last tokens were, and the next ones may be
+        self._arrays: set[Any] = set()  # names of features that are arrays
+
+    def add(self, sequences: list[Any]) -> None:
+        """Append the tokens of sequences, together if they are plain or mixed."""
+        tokens = list(chain.from_iterable(sequences))
+        if self._arrays or not self._extend(tokens):
+            for sequence in sequences:
+                self._add_sequence(sequence)
+            return
+        self.lengths += map(len, sequences)
+        self.n_tokens += len(tokens)
+
+    def _extend(self, tokens: Any) -> bool:
+        """Append tokens in the quickest way that works; False if none but that of each by itself does."""
+        if not self._mixed and self.lists.extend(tokens):
+            return True
+        self._mixed = self.lists.extend(tokens, mixed=True)
+        return self._mixed
+
+    def _add_sequence(self, tokens: Any) -> None:
+        i = len(self.lengths)
+        if self._arrays:
+            tokens = self._without_arrays(tokens, i)
+        if not self._extend(tokens):
+            left = self._without_arrays(tokens, i)
+            for t, features in enumerate(left):
+                try:
+                    self.lists.add(features)
+                except DataError as error:
+                    raise DataError(f"sequence {i}, position {t} (from 0): {error}") from None
+        self.lengths.append(len(tokens))
+        self.n_tokens += len(tokens)
+
+    def _without_arrays(self, tokens: Any, i: int) -> list[Any]:
+        try:
+            left, found = taken_out(tokens, self._arrays)
+        except DataError as error:
+            raise placed(error, i) from None
+        for name, (positions, rows) in found.items():
+            self.add_dense(name, np.array(positions) + self.n_tokens, rows, i)
+        return left
+
+    def add_dense(self, name: str, positions: Any, rows: Float, i: int) -> None:
+        """Append dense features of the ``i``-th sequence."""
+        try:
+            self.dense.add(name, positions, rows)
+        except DataError as error:
+            raise placed(error, i) from None
 
 
 def attributes_of_examples(examples: Iterable[Any], name: str = PYTHON) -> Attributes:
     """The corpus of examples of one position each; errors name the example (from 0)."""
-    lists, n = AttributeLists(), 0
-    for n, features in enumerate(examples, start=1):
-        try:
-            lists.add(features, "example")
-        except DataError as error:
-            raise DataError(f"example {n - 1} (from 0): {error}") from None
-    return lists.corpus(np.arange(n + 1, dtype=np.int64), name)
+    lists, given = AttributeLists(), list(examples)
+    for first in range(0, len(given), CHUNK):
+        chunk = given[first : first + CHUNK]
+        if not (lists.extend(chunk) or lists.extend(chunk, mixed=True)):
+            for n, features in enumerate(chunk, start=first):
+                try:
+                    lists.add(features, "example")
+                except DataError as error:
+                    raise DataError(f"example {n} (from 0): {error}") from None
+    return lists.corpus(np.arange(len(given) + 1, dtype=np.int64), name)

@@ -180,8 +180,21 @@ class EMState:
             counters = dict(zip(COUNTERS, arrays["counters"].tolist(), strict=True))
             lists = {name: arrays[name].tolist() for name in LISTS}
             state = cls(np.array(arrays["candidate"]), **counters, best=np.array(arrays["best"]), **lists)
-        check_parts_fit(bool(state.objectives))
+        check_parts_fit(state._is_whole())
         return state
+
+    def _is_whole(self) -> bool:
+        """Whether counters and lists tell the same story: so many starts have ended, the best of them is kept."""
+        n_ended = len(self.ended)
+        return (
+            0 <= self.start < self.n_starts
+            and n_ended in (self.start, self.n_starts)
+            and len(self.objectives) == len(self.log_likelihoods) > 0
+            and len(self.best_objectives) == len(self.best_log_likelihoods)
+            and bool(self.best_objectives) == (n_ended > 0)
+            and self.best.shape == (self.candidate.shape if n_ended else NOTHING.shape)
+            and not np.isnan([*self.objectives, *self.best_objectives, *self.ended]).any()
+        )
 
 
 class EM(Optimizer, Generic[M]):

@@ -27,6 +27,7 @@ from loglinear.errors import DataError, OptionError
 from loglinear.system import check_memory
 from loglinear.wording import how_many
 
+_MANY = 1_000_000  # occurrences that are drawn one by one
 Rows: TypeAlias = Any  # float64 [n, D]: an array, or a SciPy sparse matrix in CSR
 
 
@@ -64,9 +65,14 @@ def log_likelihoods(x: Rows, log_theta: Float) -> Float:
 def drawn_counts(log_theta: Float, components: Int32, lengths: Int64, rng: np.random.Generator) -> Any:
     """Rows [n, D] in CSR, row i of ``lengths[i]`` occurrences from the distribution of ``components[i]``.
 
-    All occurrences of a component are drawn at once: O(total length + K D).
+    All occurrences of a component are drawn at once: O(total length + K D). Rows that are long beside their columns are
+    drawn as counts, column by column: O(n D).
     """
     n, d = len(components), log_theta.shape[1]
+    if float(lengths.sum(dtype=np.float64)) > max(_MANY, 10.0 * n * d):
+        shares = np.exp(log_theta[components])
+        counts = rng.multinomial(lengths, shares / shares.sum(axis=1, keepdims=True))
+        return sparse.csr_matrix(counts.astype(np.float64))
     check_memory(40.0 * float(lengths.sum(dtype=np.float64)), f"drawing {how_many(n, 'row')} of this length")
     symbols = np.empty(int(lengths.sum()), dtype=np.int64)
     owners = np.repeat(components, lengths)

@@ -37,7 +37,7 @@ from llvmlite import ir
 from numba.core import cgutils as untyped_cgutils
 from numba.core import types as untyped_types
 
-from loglinear.ending import before_forced_end, temporary_folder
+from loglinear.ending import before_forced_end
 from loglinear.errors import LoglinearError
 from loglinear.kernels import Kernel
 from loglinear.kernels.ahead import FORMAT, INDEX, SHIPPED, module_digest, opened, sha256, user_folder
@@ -45,7 +45,14 @@ from loglinear.kernels.digest import sources_of
 from loglinear.kernels.processor import level, platform_name
 from loglinear.kernels.recorder import Calls, recorded
 from loglinear.kernels.signature import Description, array_parts, class_of, letters, n_words
-from loglinear.system import available_cores, locked, replace_file, why_not_private, without_current_folder
+from loglinear.system import (
+    available_cores,
+    locked,
+    replace_file,
+    temporary_folder,
+    why_not_private,
+    without_current_folder,
+)
 
 RUNTIME = Path(__file__).parent / "runtime.c"
 LARGEST_CALL = 1024  # words, as in runtime.c

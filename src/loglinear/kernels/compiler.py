@@ -30,7 +30,7 @@ from numba.core.caching import NullCache
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen, RuntimeLinker
 from numba.core.compiler import Compiler
 
-from loglinear.kernels import Kernel, compiles_quietly
+from loglinear.kernels import Kernel, compiles_quietly, forks  # noqa: F401
 from loglinear.kernels.cache import Files
 from loglinear.kernels.digest import digest_of, sources_of
 from loglinear.kernels.processor import level

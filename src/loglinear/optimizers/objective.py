@@ -291,8 +291,8 @@ def unsupported_reason(
         return f"it is for {', '.join(names[:-1])} and {names[-1]}{of}"
     if criterion.own_form:
         return f"it does not do {criterion.own_form}"
-    if isinstance(features, ChainFeatures) and (features.order != 1 or features.edge is not None):
-        return "it goes over first-order chains without pair features"
+    if isinstance(features, ChainFeatures) and not features.is_plain:
+        return "it goes over first-order chains without pair features and dense features"
     if gold.allowed is not None:
         return "it needs one label for each token, and no sub-labels"
     return None
@@ -306,6 +306,8 @@ def local_unsupported_reason(criterion: Criterion, features: PartFeatures, gold:
         return f"it does not do {criterion.own_form}"
     if features.order > 2:
         return "it goes over chains of order 1 and 2"
+    if features.dense:
+        return "it does not go over dense features"
     if criterion.predicts_fields:
         return "it predicts labels only, not observed columns"
     if gold.allowed is not None:

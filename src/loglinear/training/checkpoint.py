@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,18 +92,18 @@ class Checkpoint:
 
 
 @contextmanager
-def reading(checkpoint: Checkpoint | None) -> Iterator[None]:
-    """Report parts of a checkpoint that are missing or make no sense, and what to do."""
+def reading(checkpoint: Checkpoint | None, over: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Report parts of a checkpoint that are missing or make no sense, and what to do; not once it is ``over``."""
     try:
         yield
     except ModelFileError as error:
-        if checkpoint is None:
+        if checkpoint is None or over():
             raise
         raise _unusable(checkpoint, str(error)) from None
     except LoglinearError:
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        if checkpoint is None:
+        if checkpoint is None or over():
             raise
         raise _unusable(checkpoint, f"{type(error).__name__}: {error}") from None
 

@@ -10,7 +10,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,64 @@ class TrainingInterrupted(KeyboardInterrupt):
         super().__init__(f"training interrupted after iteration {iteration}{where}")
 
 
+class Look:
+    """The weights in the middle of training, for an observer; worked out when asked for, and only while it is called.
+
+    Parameters
+    ----------
+    state : State
+        Of the optimizer, which changes it later.
+    objective : callable
+    l1 : float
+    """
+
+    def __init__(self, state: State, objective: Any, l1: float) -> None:
+        self._state, self._objective, self._l1 = state, objective, l1
+
+    @cached_property
+    def weights(self) -> Float:
+        """The current model's weights [D], not to be written to; copy what you keep."""
+        view = np.asarray(self._state.weights).view()
+        view.flags.writeable = False
+        return view
+
+    @cached_property
+    def norm(self) -> float:
+        """||w||."""
+        return float(np.sqrt(np.sum(self.weights**2)))
+
+    @cached_property
+    def n_active(self) -> int:
+        """How many weights are not zero."""
+        return int(np.count_nonzero(self.weights))
+
+    @property
+    def knows_gradient(self) -> bool:
+        """Whether :attr:`gradient_norm` takes no pass over the data."""
+        return hasattr(self._state, "gradient")
+
+    @cached_property
+    def gradient_norm(self) -> float:
+        """The norm of the gradient, with L1 of the steepest of the one-sided derivatives.
+
+        It takes a pass over the data, except after an iteration of L-BFGS (:attr:`knows_gradient`).
+        """
+        state: Any = self._state
+        gradient = state.gradient if self.knows_gradient else self._objective(np.array(self.weights))[1]
+        l1 = l1_of_each(self._l1, self._objective, len(gradient))
+        signs = np.sign(self.weights)
+        sloped = np.where(
+            signs != 0.0, gradient + l1 * signs, np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
+        )
+        return float(np.sqrt(np.sum(sloped**2)))
+
+
 @dataclass(frozen=True)
 class Progress:
-    """What an observer sees after each iteration."""
+    """What an observer sees after each iteration.
+
+    ``look`` is the model so far (:class:`Look`); ``history_`` does not keep it.
+    """
 
     iteration: int
     evaluations: int
@@ -54,6 +110,11 @@ class Progress:
     dev_score: float | None
     best_dev_score: float | None
     phase: str = MAIN
+    look: Look | None = field(default=None, repr=False, compare=False)
+
+    def recorded(self) -> list[Any]:
+        """The fields that a checkpoint keeps, in their order."""
+        return [getattr(self, each.name) for each in fields(self) if each.name != "look"]
 
 
 def score_text(score: float) -> str:
@@ -391,7 +452,7 @@ class Run:
             "best_score": None if best.weights is None else best.score,
             "best_iteration": best.iteration,
             "ended": [asdict(each) for each in self.ended],
-            "history": [astuple(progress) for progress in self.history],
+            "history": [progress.recorded() for progress in self.history],
         }
         return [*self.weights, state.weights.copy()], arrays, notes
 
@@ -415,6 +476,7 @@ class _PhaseRun:
         self.run, self.stage, self.phase, self.objective, self.keep, self.dev = run, stage, phase, objective, keep, dev
         self.best = Best()
         self.out_of_patience = False
+        self.went_on = False  # whether an iteration has ended, so that a later failure is not the checkpoint's
         self.final: State | None = None
 
     def weights(self, start: Float, kept: Kept | None, score_start: bool, before: State | None) -> Float:
@@ -438,7 +500,10 @@ class _PhaseRun:
             self.best = Best(self.dev.score([*run.weights, start]), 0, start.copy())
         if state is None and before is not None:
             state = before if phase.continues else phase.optimizer.take_over(before, self.objective)
-        result = phase.optimizer.minimise(self.objective, start, l1=phase.l1, callback=self, state=state)
+        with reading(
+            None if kept is None else run.checkpoint, lambda: self.went_on
+        ):  # a state may fail when it is used
+            result = phase.optimizer.minimise(self.objective, start, l1=phase.l1, callback=self, state=state)
         final = self.final = result.state
         best, message = self.best, result.message
         weights = np.array(final.weights) if best.weights is None else best.weights
@@ -479,6 +544,7 @@ class _PhaseRun:
     def __call__(self, now: State) -> bool:
         """After an iteration; whether to stop. Where there are several starts, patience ends one of them."""
         run, best, score = self.run, self.best, None
+        self.went_on = True
         if self.dev is not None:
             weights = getattr(now, "candidate", now.weights)  # of several starts, the current one's
             score = self.dev.score([*run.weights, weights])
@@ -491,7 +557,7 @@ class _PhaseRun:
         progress = Progress(now.iteration, now.evaluations, now.value, run.seconds, score, best_score, phase)
         run.history.append(progress)
         if run.observe is not None:
-            run.observe(progress)
+            run.observe(replace(progress, look=Look(now, self.objective, self.phase.l1)))
         if run.is_due:
             run.save(self, now)
         elif run.is_worth_keeping:

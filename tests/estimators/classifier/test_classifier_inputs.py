@@ -201,7 +201,7 @@ NUMBERS = [[0.0, 1.0], [1.0, 0.0], [0.5, 2.0]]
     [
         ({"criterion": "memm"}, "'memm' trains no classifier: it trains chains only; there are"),
         ({"criterion": "hmm"}, "trains no classifier: it trains chains only"),
-        ({"criterion": "nonsense"}, "'nonsense' is not known; there are: naive-bayes, cll"),
+        ({"criterion": "nonsense"}, "'nonsense' is not known; there are: naive-bayes, arow, cll"),
         ({"cost": "hamming:2"}, "takes no cost"),
         ({"base": "naive-bayes"}, "goes with criterion='m-estimation'"),
         ({"criterion": "m-estimation", "base": "hmm"}, "is not known for flat labels"),

@@ -16,6 +16,7 @@ from problems.texts import text_problem
 
 CRITERIA = [
     "naive-bayes",
+    "arow",
     "cll",
     "f-measure",
     "jrb",

@@ -133,7 +133,7 @@ def test_others_are_searched_exactly(criterion: str) -> None:
 
 def test_every_criterion_says_whether_it_has_a_prior() -> None:
     without = {name for name in TREE_CRITERIA if not TREE_CRITERIA[name].takes_prior}
-    assert without == {"pcfg-em", "perceptron", "mira", "max-margin"}
+    assert without == {"pcfg-em", "perceptron", "mira", "arow", "max-margin"}
 
 
 @pytest.mark.parametrize("beam", [0.0, -1.0, np.nan, np.inf, "wide"])

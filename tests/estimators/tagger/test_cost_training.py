@@ -39,8 +39,9 @@ def test_a_tagger_learns_by_a_cost_of_whole_labellings(data, criterion, cost, st
     ("cost", "reason"),
     [
         (lambda gold, predicted: 1.0, "the right labelling must cost 0"),
-        (lambda gold, predicted, times=2: times * float(gold != predicted), r"fails: .* takes two arguments"),
-        (lambda gold, predicted, most=2: [most], r"is \[.*, not a number; .* takes two arguments"),
+        (lambda gold, predicted, kind: kind + 1, r"fails: .* takes two arguments"),
+        (lambda gold, predicted, kind: [2], r"is \[.*, not a number; .* takes two arguments"),
+        (lambda gold, predicted, most=2: [most], r"is \[2\]; costs are numbers"),
         (lambda gold: 0.0, r"cost is a function of \(gold\); a cost of two labels is cost\(gold, predicted, kind\)"),
         (len, r"cost is a function of \(obj, /\)"),
     ],

@@ -87,7 +87,9 @@ def test_strings_as_tokens_and_lists_of_features(data):
     tagger = Tagger(l2=0.1, max_iter=30).fit(X, data[1])
     for x in (*X[:10], [["w=the", "w=the", "no"], []]):
         assert tagger.model_.labels_of_sentence(x) == in_the_general_way(tagger, x)
-    for x in ([["a", 3]], ["w=the"], [{"t=N"}], [("t=N",)], [], "t=N", [["a"], None], [{3: "a"}], [{"a": None}]):
+    for x in ([{"t=N"}], [("t=N",)], [{"t": "N"}.keys()], [frozenset(["t=N"]), ["w=the"]]):
+        assert tagger.model_.labels_of_sentence(x) == in_the_general_way(tagger, x)
+    for x in ([["a", 3]], ["w=the"], [], "t=N", [["a"], None], [{3: "a"}], [{"a": None}]):
         assert tagger.model_.labels_of_sentence(x) is None
         assert single(tagger, x) == in_the_general_way(tagger, x)
 

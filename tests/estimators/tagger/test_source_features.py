@@ -276,3 +276,43 @@ def test_a_loaded_tagger_has_the_constraints_it_was_given_and_learns_new_pairs(d
 def test_segments_have_no_pairs_to_rule_out(data):
     with pytest.raises(OptionError, match="transitions='observed-only' goes with structure='chain'"):
         Tagger(template="words", structure="segments", transitions="observed-only").fit(*data)
+
+
+def test_features_chosen_by_name_are_joined_with_label_pairs(tmp_path):
+    """The same model as of a template whose line for that feature begins with ``*``."""
+    words = [["a", "b", "c", "a"], ["b", "a"], ["c", "c", "b"]] * 3
+    labels = [["X", "Y", "Y", "X"], ["Y", "Y"], ["X", "Y", "X"]] * 3
+    dicts = [[{"w": w, "low": w * 2, "w2": 0.5} for w in x] for x in words]
+    for bits in (None, 12):
+        tagger = Tagger(edge=["w"], hash_bits=bits, precision="float64").fit(dicts, labels)
+        alone = Tagger(hash_bits=bits).fit(dicts, labels)
+        joined = Tagger(pair_features=True, precision="float64", hash_bits=bits).fit(dicts, labels)
+        assert not alone.edge_weights_
+        names = {name for name, *_ in tagger.edge_weights_}
+        assert len(names) == 3
+        assert names < {name for name, *_ in joined.edge_weights_}
+        assert bits or names == {"w:a", "w:b", "w:c"}
+        tagger.save(tmp_path / "m")
+        other = Tagger.load(tmp_path / "m")
+        assert other.edge == ["w"]
+        assert other.predict_marginals(dicts) == tagger.predict_marginals(dicts)
+        assert other.pruned(0.5).predict(dicts)
+    same = Tagger(template="*:w:%x[0,0]\nU:low:%x[0,1]\nB", precision="float64")
+    rows = [[(w, w * 2) for w in x] for x in words]
+    same.fit(rows, labels)
+    ours = Tagger(edge=("w",), precision="float64").fit([[{"w": w, "low": w * 2} for w in x] for x in words], labels)
+    assert ours.objective_ == pytest.approx(same.objective_, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"edge": "w"}, "not a list of names"),
+        ({"edge": ["w"], "pair_features": True}, "leave out edge"),
+        ({"edge": ["w"], "template": "words"}, "ready-made"),
+        ({"edge": ["w"], "structure": "segments"}, "segments have no features of pairs"),
+    ],
+)
+def test_names_of_features_that_make_no_sense(options, says):
+    with pytest.raises(OptionError, match=says):
+        Tagger(**options).fit([["a"]] if "template" in options else [[{"w": "a"}]], [["X"]])

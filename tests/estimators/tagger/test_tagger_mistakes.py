@@ -15,7 +15,7 @@ from loglinear.errors import DataError, LoglinearError, OptionError
         (lambda X, y: (X, [*y[:2], [3] * len(y[2]), *y[3:]]), r"sequence 2, position 0 \(from 0\): a label is"),
         (lambda X, y: (X, [*y[:2], [set()] * len(y[2]), *y[3:]]), "an empty set of labels"),
         (lambda X, y: (X, "labels"), "not a list of label sequences"),
-        (lambda X, y: ([*X[:3], [], *X[4:]], y), r"sequence 3 \(from 0\) is empty"),
+        (lambda X, y: ([*X[:3], [], *X[4:]], y), r"sequence 3 \(from 0\) has 0 tokens but \d+ labels"),
         (lambda X, y: ([*X[:3], [("a", 1)], *X[4:]], y), r"sequence 3, position 0 \(from 0\)"),
         (lambda X, y: ([*X[:3], [("a",)], *X[4:]], y), r"sequence 3, position 0 \(from 0\)"),
         (lambda X, y: ("sentences", y), "X is a str"),

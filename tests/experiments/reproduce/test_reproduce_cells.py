@@ -362,7 +362,7 @@ def test_the_recipe_takes_over_what_is_chosen_for_cll(tmp_path, monkeypatch):
         }  # fmt: skip
 
     monkeypatch.setattr(Cells, "trained", trained)
-    table = softmax_margin.recipe(Run("esp", ("x",), cells_in(tmp_path / "cells.json")))
+    (table,) = softmax_margin.recipe(Run("esp", ("x",), cells_in(tmp_path / "cells.json")))
     assert [row.name for row in table.rows] == list(softmax_margin.RECIPE)
     others = {name: job for name, job in asked.items() if "CLL" not in name}
     assert all(job.options["l2"] == 0.1 and "average=yes" in job.options["optimizer"] for job in others.values())

@@ -144,3 +144,27 @@ def test_two_runs_of_a_paper_have_figures_of_their_own(tmp_path):
     assert len(drawings) == 2
     headings = [line for line in text.splitlines() if line.startswith("## ")]
     assert len(set(headings)) == 2
+
+
+def test_a_run_replaces_its_section_of_a_page_and_keeps_the_others(tmp_path):
+    page, paths = tmp_path / "page.md", {}
+    for paper in PAPERS:
+        paths[paper] = tmp_path / f"{paper}.json"
+        run_of(paper, paths[paper])
+    write_report([*paths.values()], page)
+    whole = page.read_text()
+    write_report([paths["piecewise"], paths["m-estimation"]], page)
+    write_report([paths["softmax-margin-recipe"], paths["softmax-margin"]], page, keep=True)
+    assert page.read_text() == whole, "in the papers' order"
+    content = json.loads(paths["softmax-margin"].read_text())
+    content["tables"][0]["notes"].append("A note of the second run.")
+    paths["softmax-margin"].write_text(json.dumps(content))
+    write_report([paths["softmax-margin"]], page, keep=True)
+    first, second = whole.split("\n## "), page.read_text().split("\n## ")
+    assert len(first) == len(second) == len(PAPERS) + 1
+    changed = [new for old, new in zip(first, second, strict=True) if old != new]
+    assert len(changed) == 1 and "A note of the second run." in changed[0]
+    page.write_text("# My own page\n\n## Mine\n")
+    with pytest.raises(DataError, match="no page of results"):
+        write_report([paths["softmax-margin"]], page, keep=True)
+    assert page.read_text() == "# My own page\n\n## Mine\n"

@@ -13,9 +13,9 @@ encoding, evaluation) are integer arithmetic. Sentences are concatenated; senten
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -156,16 +156,40 @@ class _Corpus(Sentences):
         Sentence s is the positions ``offsets[s]:offsets[s + 1]``.
     lines : int64 [N]
         Line of each token, from 1 (in JSON Lines and plain text the sentence's line; 0 in ``<python>``).
+    given : int64 [S' + 1], optional
+        The offsets with the empty sequences that a user gave, which ``offsets`` leaves out; None if there were none.
+    dense : dict from str to float64 [N, W], optional
+        Rows of numbers that tokens have besides (:mod:`loglinear.features.dense`), NaN for those that have none.
     """
 
     name: str
     offsets: Int64
     lines: Int64
+    given: Int64 | None = field(default=None, kw_only=True)
+    dense: dict[str, Float] | None = field(default=None, kw_only=True)
+
+    @property
+    def given_offsets(self) -> Int64:
+        """The offsets of the sequences as they were given, those that are empty among them."""
+        return self.offsets if self.given is None else self.given
+
+    def without_empty(self, allowed: bool = True) -> Self:
+        """The corpus without its empty sequences, which nothing that walks over sequences knows; see ``given``.
+
+        Unless they are ``allowed``, DataError names the first one.
+        """
+        empty = np.diff(self.offsets) == 0
+        if not empty.any():
+            return self
+        if not allowed:
+            raise DataError(f"sequence {int(np.argmax(empty))} (from 0) is empty; leave empty sequences out")
+        return replace(self, offsets=np.unique(self.offsets), given=self.offsets)
 
     def place(self, position: int) -> tuple[int, int]:
         """The sentence that a position of the corpus is in, and the position within it (both from 0)."""
-        sentence = int(np.searchsorted(self.offsets, position, side="right")) - 1
-        return sentence, position - int(self.offsets[sentence])
+        offsets = self.given_offsets
+        sentence = int(np.searchsorted(offsets, position, side="right")) - 1
+        return sentence, position - int(offsets[sentence])
 
     def error(self, message: str, position: int) -> DataError:
         """A :class:`DataError` with the file and line of a position, or for Python data its sequence and position."""
@@ -174,9 +198,13 @@ class _Corpus(Sentences):
         sentence, within = self.place(position)
         return DataError(f"sequence {sentence}, position {within} (from 0): {message}")
 
+    def _dense_at(self, positions: Int64) -> dict[str, Float] | None:
+        """The dense features of some positions."""
+        return None if self.dense is None else {name: rows[positions] for name, rows in self.dense.items()}
+
     def _split(self, tokens: list[A]) -> list[list[A]]:
         """What belongs to the N tokens, as a list per sentence."""
-        return [tokens[begin:end] for begin, end in pairwise(self.offsets.tolist())]
+        return [tokens[begin:end] for begin, end in pairwise(self.given_offsets.tolist())]
 
 
 @dataclass(eq=False)
@@ -194,12 +222,21 @@ class Columns(_Corpus):
     unlabelled : int, optional
         Line of the first sentence without labels, if the format can tell (plain text, JSON Lines without ``labels``);
         None if the last column may be the labels.
+    names : list of str, optional
+        The columns' names, if the format has any (CoNLL-U, tables).
+    format : str
+        The format it was read from, for writing predictions in the same.
+    origin : optional
+        What the file holds besides, for writing it back: of CoNLL-U its text, of texts with spans the texts.
     """
 
     columns: list[Column]
     layout: Layout | None = None
     records: list[bytes] | None = None
     unlabelled: int | None = None
+    names: list[str] | None = None
+    format: str = "columns"
+    origin: Any = None
 
     @property
     def n_columns(self) -> int:
@@ -212,10 +249,29 @@ class Columns(_Corpus):
             raise DataError(f"there is no column {number}: each row has {self.n_columns} (numbered from 0)", self.name)
         return self.columns[number]
 
+    def error(self, message: str, position: int) -> DataError:
+        """As of every corpus; of texts with spans it names the text, which may have no line of its own."""
+        located = getattr(self.origin, "error", None)
+        if located is None:
+            return super().error(message, position)
+        error: DataError = located(message, self.place(position)[0])
+        return error
+
+    def number(self, name: str) -> int:
+        """The number of a column by its name, in any case; an error lists the names."""
+        names = self.names or []
+        if name in names:
+            return names.index(name)
+        known = [each.lower() for each in names]
+        if name.lower() not in known:
+            there = f"; there are {', '.join(names)}" if names else ": its columns have numbers, and no names"
+            raise DataError(f"there is no column {name!r:.60}{there}", self.name)
+        return known.index(name.lower())
+
     def rows(self) -> list[list[tuple[str, ...]]]:
         """Sentences as lists of tuples of strings: a Python view, for small data."""
         if not self.columns:
-            return [[] for _ in range(self.n_sentences)]
+            return self._split([])
         return self._split(list(zip(*(column.strings() for column in self.columns), strict=True)))
 
     def labels(self, column: int = -1) -> list[list[str]]:
@@ -234,11 +290,16 @@ class Columns(_Corpus):
             lines=self.lines[positions],
             columns=[column.at(positions) for column in self.columns],
             records=None if self.records is None else [self.records[s] for s in chosen.tolist()],
+            dense=self._dense_at(positions),
             unlabelled=self.unlabelled,
+            names=self.names,
+            format=self.format,
         )
 
     @classmethod
-    def from_rows(cls, rows: Iterable[Sequence[str | Sequence[str]]], name: str = PYTHON) -> Columns:
+    def from_rows(
+        cls, rows: Iterable[Sequence[str | Sequence[str]]], name: str = PYTHON, empty: bool = False
+    ) -> Columns:
         """A corpus from Python data.
 
         Parameters
@@ -247,6 +308,8 @@ class Columns(_Corpus):
             A sentence is a sequence of tokens; a token is a string, or a sequence of strings, one per column.
         name : str
             Name for messages.
+        empty : bool
+            Whether a sentence may be empty (:meth:`without_empty`).
 
         Raises
         ------
@@ -261,19 +324,16 @@ class Columns(_Corpus):
         if tokens:
             corpus.columns = [Column.from_strings(strings) for strings in _transposed(corpus, tokens)]
             check_unicode(corpus)
-        return corpus
+        return corpus.without_empty(allowed=empty)
 
 
 def _as_tokens(sentence: Any, number: int) -> list[Any]:
     if isinstance(sentence, str | bytes):
         raise DataError(f"sequence {number} (from 0) is a string; give a list of tokens")
     try:
-        tokens = list(sentence)
+        return list(sentence)
     except TypeError:
         raise DataError(f"sequence {number} (from 0) is a {type(sentence).__name__}, not a list of tokens") from None
-    if not tokens:
-        raise DataError(f"sequence {number} (from 0) is empty; leave empty sequences out")
-    return tokens
 
 
 def _transposed(corpus: _Corpus, tokens: list[Any]) -> list[list[str]]:
@@ -363,4 +423,5 @@ class Attributes(_Corpus):
             weights=None if self.weights is None else self.weights[pairs],
             values=self.values,
             sequence_weights=None if self.sequence_weights is None else self.sequence_weights[chosen],
+            dense=self._dense_at(positions),
         )

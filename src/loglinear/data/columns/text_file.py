@@ -9,7 +9,8 @@ if any record has none, the corpus has no label column. :func:`write_jsonl` writ
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, BinaryIO, NoReturn
 
@@ -20,7 +21,13 @@ from loglinear.data.files import Source, check_text, json_object, read_bytes, so
 from loglinear.errors import DataError
 
 
-def read_jsonl(source: Source, *, label_keys: Sequence[str] = ("labels",)) -> Columns:
+def read_jsonl(
+    source: Source,
+    *,
+    label_keys: Sequence[str] = ("labels",),
+    tokens_key: str = "tokens",
+    label_names: Sequence[str] | None = None,
+) -> Columns:
     """Read a JSON Lines file; blank lines are skipped.
 
     Parameters
@@ -29,6 +36,10 @@ def read_jsonl(source: Source, *, label_keys: Sequence[str] = ("labels",)) -> Co
         Also compressed with gzip.
     label_keys : sequence of str
         Keys that hold a label for each token; each becomes a column after the tokens' own, in this order.
+    tokens_key : str
+        Key of the tokens.
+    label_names : sequence of str, optional
+        What labels given as numbers mean, from 0 (``features["ner_tags"].feature.names`` of Hugging Face datasets).
 
     Raises
     ------
@@ -46,11 +57,11 @@ def read_jsonl(source: Source, *, label_keys: Sequence[str] = ("labels",)) -> Co
     for number, line in enumerate(raw[start:].split(b"\n"), 1):
         if not line.strip():
             continue
-        tokens, tags = _parsed(line, name, number, label_keys)
+        tokens, tags = _parsed(line, name, number, label_keys, tokens_key, label_names)
         width = width or len(tokens[0])
         if any(len(token) != width for token in tokens):
             first = f"the first row (line {numbers[0] if numbers else number}) has {width} columns"
-            message = f'rows of different lengths in "tokens"; {first}, and every row needs as many'
+            message = f'rows of different lengths in "{tokens_key}"; {first}, and every row needs as many'
             raise DataError(message, name, number)
         if tags is None and unlabelled is None:
             unlabelled = number
@@ -66,7 +77,7 @@ def read_jsonl(source: Source, *, label_keys: Sequence[str] = ("labels",)) -> Co
             columns.append(Column.from_strings(chain.from_iterable(tags[place] for tags in labels)))
     lengths = [len(tokens) for tokens in sentences]
     lines = np.repeat(np.array(numbers, dtype=np.int64), lengths)
-    corpus = Columns(name, offsets_of(lengths), lines, columns, records=records, unlabelled=unlabelled)
+    corpus = Columns(name, offsets_of(lengths), lines, columns, records=records, unlabelled=unlabelled, format="jsonl")
     check_unicode(corpus)
     return corpus
 
@@ -75,15 +86,31 @@ def _no_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
+def _finite(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise ValueError(f"the number {digits:.30} is too large to be written again")
+    return number
+
+
 def _parsed(
-    line: bytes, name: str, number: int, label_keys: Sequence[str]
+    line: bytes,
+    name: str,
+    number: int,
+    label_keys: Sequence[str],
+    tokens_key: str = "tokens",
+    label_names: Sequence[str] | None = None,
 ) -> tuple[list[tuple[str, ...]], list[list[str]] | None]:
     """Rows of one record, and its labels under each key; None if one of the keys is missing."""
-    record = json_object(line, '{"tokens": ["a", "b"]}', name, number, parse_constant=_no_constant)
-    tokens = record.get("tokens")
+    example = '{"tokens": ["a", "b"]}'
+    record = json_object(line, example, name, number, parse_constant=_no_constant, parse_float=_finite)
+    tokens = record.get(tokens_key)
     if not isinstance(tokens, list) or not tokens:
         fault = "is missing" if tokens is None else "must be a list that is not empty"
-        raise DataError(f'"tokens" {fault}', name, number)
+        if tokens is None and isinstance(record.get("text"), str):
+            fault += "; if these are texts, say so: --format doccano, prodigy or spacy"
+        elif tokens is None:
+            fault += "; name the key of the tokens with --tokens-key"
+        raise DataError(f'"{tokens_key}" {fault}', name, number)
     rows = [(token,) if isinstance(token, str) else tuple(token) if isinstance(token, list) else () for token in tokens]
     for position, row in enumerate(rows):
         if not row or not all(isinstance(value, str) for value in row):
@@ -92,7 +119,7 @@ def _parsed(
     if any(record.get(key) is None for key in label_keys):
         return rows, None
     for key in label_keys:
-        labels = record[key]
+        labels = record[key] = _named_labels(record[key], key, label_names, name, number)
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise DataError(f'"{key}" must be a list of strings', name, number)
         if len(labels) != len(rows):
@@ -100,7 +127,88 @@ def _parsed(
     return rows, [record[key] for key in label_keys]
 
 
-def write_jsonl(corpus: Columns, out: BinaryIO, extra: Mapping[str, Sequence[Any]] | None = None) -> None:
+def _named_labels(labels: Any, key: str, names: Sequence[str] | None, name: str, number: int) -> Any:
+    """Labels given as numbers as their names; anything else as it is."""
+    if not isinstance(labels, list) or not labels or not all(type(label) is int for label in labels):
+        return labels
+    if names is None:
+        message = f'"{key}" must be a list of strings, or of numbers whose names --label-names gives, as in O,B-PER'
+        raise DataError(message, name, number)
+    for label in labels:
+        if not 0 <= label < len(names):
+            raise DataError(f'"{key}" holds {label}, but there are {len(names)} names, from 0', name, number)
+    return [names[label] for label in labels]
+
+
+def from_datasets(
+    dataset: Any, tokens: str = "tokens", labels: str | None = "ner_tags", names: Sequence[str] | None = None
+) -> Columns:
+    """A corpus from a Hugging Face ``Dataset`` (one split), or anything with such columns; nothing is imported.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        ``dataset[tokens]`` holds a list of strings for each sentence.
+    tokens, labels : str
+        Names of its columns; ``labels=None`` for text to be tagged.
+    names : sequence of str, optional
+        What labels given as numbers mean; by default what ``dataset.features`` says. -100, of tokens that do not
+        count, is refused.
+
+    Raises
+    ------
+    DataError
+        For a column that is not there, a sentence whose tokens and labels differ in number, a label without a name.
+
+    Examples
+    --------
+    >>> corpus = from_datasets({"tokens": [["Oslo", "!"]], "ner_tags": [[1, 0]]}, names=["O", "B-LOC"])
+    >>> corpus.rows()
+    [[('Oslo', 'B-LOC'), ('!', 'O')]]
+    """
+    there = getattr(dataset, "column_names", None) or list(getattr(dataset, "keys", list)())
+    if isinstance(there, Mapping) or not hasattr(dataset, "__getitem__"):
+        raise DataError("choose a split of the dataset, as in dataset['train']")
+    for key in filter(None, (tokens, labels)):
+        if key not in there:
+            raise DataError(f"the dataset has no column {key!r}; there are {', '.join(map(str, there))}")
+    sentences: list[list[Any]] = [list(sentence) for sentence in dataset[tokens]]
+    if labels is None:
+        corpus = Columns.from_rows(sentences)
+        corpus.unlabelled = 0
+        return corpus
+    names = names if names is not None else _feature_names(dataset, labels)
+    rows = []
+    for number, (sentence, tags) in enumerate(zip(sentences, dataset[labels], strict=True)):
+        where = f"sequence {number} (from 0)"
+        tags = [int(tag) if hasattr(tag, "__index__") else tag for tag in tags]
+        if len(tags) != len(sentence):
+            raise DataError(f"{where}: {len(sentence)} tokens but {len(tags)} {labels}")
+        for position, tag in enumerate(tags):
+            if isinstance(tag, int) and (names is None or not 0 <= tag < len(names)):
+                known = "there are no names for numbers; give names=" if names is None else f"of {len(names)} names"
+                raise DataError(f"{where}, position {position}: the label {tag}: {known}")
+        named = [names[tag] if isinstance(tag, int) and names is not None else tag for tag in tags]
+        rows.append(list(zip(sentence, named, strict=True)))
+    return Columns.from_rows(rows)
+
+
+def _feature_names(dataset: Any, labels: str) -> Sequence[str] | None:
+    """The names of a column of numbers, as a dataset declares them."""
+    declared = getattr(dataset, "features", None)
+    feature = declared.get(labels) if isinstance(declared, Mapping) else None
+    names: Sequence[str] | None = getattr(getattr(feature, "feature", feature), "names", None)
+    return names
+
+
+def write_jsonl(
+    corpus: Columns,
+    out: BinaryIO,
+    extra: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    tokens_key: str = "tokens",
+    labels_key: str = "labels",
+) -> None:
     """Write a corpus as JSON Lines, with further keys.
 
     A corpus read from JSON Lines keeps all keys of its records. Any other corpus is written as ``tokens`` and, unless
@@ -112,12 +220,16 @@ def write_jsonl(corpus: Columns, out: BinaryIO, extra: Mapping[str, Sequence[Any
     out : binary file
     extra : mapping from key to S values
         What to add to each record, anything JSON can hold; existing keys are replaced.
+    tokens_key, labels_key : str
+        Keys of a corpus that was not read from JSON Lines.
     """
     extra = extra or {}
     for key, values in extra.items():
         if len(values) != corpus.n_sentences:
             raise DataError(f"{key!r} has {len(values)} entries, the corpus {corpus.n_sentences} sentences")
-    records = _fresh_records(corpus) if corpus.records is None else map(json.loads, corpus.records)
+    records: Iterable[dict[str, Any]] = map(json.loads, corpus.records or ())
+    if corpus.records is None:
+        records = _fresh_records(corpus, tokens_key, labels_key)
     for sentence, record in enumerate(records):
         record.update((key, values[sentence]) for key, values in extra.items())
         try:
@@ -127,13 +239,14 @@ def write_jsonl(corpus: Columns, out: BinaryIO, extra: Mapping[str, Sequence[Any
         out.write(line + b"\n")
 
 
-def _fresh_records(corpus: Columns) -> list[dict[str, Any]]:
+def _fresh_records(corpus: Columns, tokens_key: str, labels_key: str) -> list[dict[str, Any]]:
     labelled = corpus.unlabelled is None and corpus.n_columns > 1
     width = corpus.n_columns - labelled
     records: list[dict[str, Any]] = []
     for rows in corpus.rows():
         tokens = [row[0] if width == 1 else list(row[:width]) for row in rows]
-        records.append({"tokens": tokens, "labels": [row[-1] for row in rows]} if labelled else {"tokens": tokens})
+        labels = {labels_key: [row[-1] for row in rows]} if labelled else {}
+        records.append({tokens_key: tokens} | labels)
     return records
 
 

@@ -16,9 +16,8 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from loglinear.ending import temporary_folder
 from loglinear.errors import DataError, OptionError
-from loglinear.system import cache_folder
+from loglinear.system import cache_folder, temporary_folder
 
 NLTK = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -14,12 +16,13 @@ from sklearn.utils.validation import validate_data
 from loglinear import model_file
 from loglinear.arrays import Array, Arrays, Float, Int64
 from loglinear.criteria.costs import describe
+from loglinear.criteria.criterion import CRITERIA
 from loglinear.errors import OptionError
 from loglinear.estimators.classifier import file as classifier_file
 from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, TableRows, TemplateRows, made_features
 from loglinear.estimators.classifier.model import CandidateModel, KernelModel, LinearModel
 from loglinear.estimators.classifier.problem import ClassifierTraining, prepared, split_labels
-from loglinear.estimators.conventions import ClassifierConventions
+from loglinear.estimators.conventions import ClassifierConventions, OfferedIf
 from loglinear.estimators.estimator import (
     RunKeywords,
     TrainedEstimator,
@@ -29,9 +32,19 @@ from loglinear.estimators.estimator import (
     restore_notes,
     trains,
 )
-from loglinear.estimators.options import NAIVE_BAYES, ClassifierOptions, check_classifier, learns_from_counts, own_base
+from loglinear.estimators.growing import Stream, advanced, continued, note_of, stream_optimizer
+from loglinear.estimators.options import (
+    NAIVE_BAYES,
+    ONE_VERSUS_ALL,
+    ClassifierOptions,
+    check_classifier,
+    classifier_training,
+    learns_from_counts,
+    own_base,
+)
 from loglinear.model_file import Reader, plain
 from loglinear.options import documented, spec_name
+from loglinear.structures.flat.features import FlatFeatures
 from loglinear.system import thread_count
 from loglinear.training.dev import Dev
 from loglinear.training.plan import refuse_iterating
@@ -74,13 +87,15 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
     model_ : LinearModel, KernelModel or CandidateModel
     objective_, n_iter_, converged_, message_, seconds_, history_ : how training went.
     dev_score_, best_iteration_ : score and iteration of the weights kept, None without dev data.
+    stream_ : Stream or None
+        Where :meth:`partial_fit` goes on; None after :meth:`fit`.
     label_column_ : str or None
         For tables, the column of the labels.
     """
 
     kind = classifier_file.KIND
     functions = ("features", "feature_map", "candidates", "base", "kernel")
-    in_file = ("model_", "classes_", "intercept_", *LINEAR, *OF_KERNELS)
+    in_file = ("model_", "stream_", "classes_", "intercept_", *LINEAR, *OF_KERNELS)
     classes_: Array
     coef_: Float
     intercept_: Float
@@ -90,6 +105,7 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
     n_features_in_: int
     feature_names_in_: Array
     label_column_: str | None
+    stream_: Stream | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -150,12 +166,66 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
             start = None if init is None else self._started(init)
             model, outcome = training.trained(dev=Dev.of(training, X_dev, y_dev), init=start, **run)
         self._set_model(model)
+        self.stream_ = None
         keep_outcome(self, outcome)
         outcome.raise_interruption()
         moved = self.coef_ if self.kernel is None else self.dual_coef_
         if not self.converged_ and self.max_iter != 0 and not moved.any():
             said = "training did not get anywhere, all weights are zero; columns of very large numbers are to be scaled"
             warnings.warn(f"{said} ({self.message_})", ConvergenceWarning, stacklevel=3)
+        return self
+
+    @OfferedIf(lambda estimator: check_growing(estimator))
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, *, sample_weight: Any = None, label_column: str | None = None
+    ) -> Classifier:
+        """Go on training with more data: one pass over it by steps of an online learner, of sgd or of adagrad.
+
+        Labels, words, names and attributes of templates that are new join those that the model has, with weights of
+        zero; columns of numbers and of tables stay those of the first call. ``optimizer=None`` means the online
+        learner's own steps, else ``sgd``. Every call goes on where the one before ended, also after the model was saved
+        and loaded; averages are those of all steps since the first call. After :meth:`fit`, the first call starts from
+        the weights that it found.
+
+        Parameters
+        ----------
+        X, y, sample_weight, label_column
+            As for :meth:`fit`.
+        classes : array of labels, optional
+            Labels that the model is to have from now on, whether or not this data has them; needed where the first data
+            has one label alone.
+        """
+        check_classifier(self)
+        optimizer = check_growing(self)
+        if label_column is not None:
+            X, y = split_labels(X, y, label_column)
+        began, n_threads = time.perf_counter(), thread_count(self.threads)
+        model = self.model_ if hasattr(self, "model_") else None
+        if not isinstance(model, LinearModel | None) or (model is not None and model.one_versus_all):
+            raise OptionError("partial_fit: the model so far is not one of linear functions of all labels at once")
+        problem = prepared(self, X, y, sample_weight, n_threads, model, classes)
+        part = problem.parts(self)[0]
+        assert isinstance(part.features, FlatFeatures)
+        stream, start = continued(self.stream_, self, optimizer), np.zeros(part.features.n_features)
+        if model is not None:
+            columns = problem.encoder.places_of(model.encoder)  # type: ignore[union-attr]  # of rows, as the model's
+            known = replace(part.features, n_columns=model.encoder.n_columns, n_labels=len(model.labels))
+            before = replace(part, features=known)
+
+            def placed(weights: Float) -> Float:
+                return part.grown_weights(weights, model.labels, known, columns)
+
+            start = placed(before.weights_of(model.scores, spec_name(self.criterion)))
+            fits = stream is not None and len(stream.state.current) == known.n_features  # not with another bias
+            stream = stream.moved(placed) if stream is not None and fits else None
+        stream = advanced(part, self, optimizer, start, stream, len(problem.gold), n_threads)
+        self.label_column_, self.stream_ = label_column, stream
+        training = ClassifierTraining(self, problem, [part])
+        self._set_model(training.trained_model([stream.state.weights]))
+        self.objective_, self.n_iter_ = float(stream.state.value), stream.calls
+        self.converged_, self.message_, self.history_ = False, note_of(stream), []
+        self.dev_score_ = self.best_iteration_ = None
+        self.seconds_ = time.perf_counter() - began
         return self
 
     def _started(self, init: Classifier | str | Path) -> Trained:
@@ -281,7 +351,11 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
     def _storage(self) -> tuple[dict[str, Any], Arrays]:
         model, by_function = self._fitted(), self.features is not None
         notes = {**notes_of(self), "label_column": self.label_column_}
-        return classifier_file.to_storage(model, self._stored_options(), notes, by_function)
+        header, arrays = classifier_file.to_storage(model, self._stored_options(), notes, by_function)
+        if self.stream_ is None:
+            return header, arrays
+        stream, more = self.stream_.to_storage()
+        return {**header, "stream": stream}, {**arrays, **more}
 
     @classmethod
     def load(
@@ -317,3 +391,21 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
         self._set_model(model)
         restore_notes(self, notes)
         self.label_column_ = notes.get("label_column")
+        rows = self.n_features_in_ + (self.bias != "none")
+        self.stream_ = Stream.from_storage(read, rows * len(self.classes_))
+
+
+def check_growing(classifier: Classifier) -> str:
+    """Refuse options that a stream of calls cannot have; the spec of its optimizer."""
+    name = spec_name(classifier.criterion)
+    trained = classifier_training()
+    if name not in trained.known:
+        raise OptionError(f"partial_fit: criterion={name!r} is counted, on all data at once")
+    criterion = CRITERIA.part(classifier.criterion)
+    optimizer = stream_optimizer(classifier, criterion, trained.optimizers(criterion))
+    for option, value in (("kernel", classifier.kernel), ("feature_map", classifier.feature_map)):
+        if value is not None:
+            raise OptionError(f"partial_fit: a model with a {option} is trained on all data at once")
+    if classifier.multiclass == ONE_VERSUS_ALL:
+        raise OptionError(f"partial_fit trains all labels at once; leave out multiclass={ONE_VERSUS_ALL!r}")
+    return optimizer

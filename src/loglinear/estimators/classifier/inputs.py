@@ -20,12 +20,13 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from loglinear.arrays import Array
+from loglinear.arrays import Array, Int64
 from loglinear.data.columns.corpus import Attributes, Columns
 from loglinear.data.tables import TableFile
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.options import learns_from_counts
 from loglinear.features.encoding import EncodedCorpus
+from loglinear.features.joined import joined
 from loglinear.features.names import NameEncoder, attributes_of_examples
 from loglinear.features.tables import BagOfWords, TableFeatures
 from loglinear.features.templates.encoder import TemplateEncoder
@@ -88,6 +89,17 @@ class RowEncoder(ABC):
     @abstractmethod
     def transform(self, X: Any, n_threads: int) -> Rows:
         """Rows of other examples; what training did not see is left out."""
+
+    def grown(self, X: Any, min_count: int, n_threads: int) -> tuple[RowEncoder, Rows]:
+        """An encoder that also has the columns of more training examples, and their rows.
+
+        Columns of numbers and those of tables stay what they are.
+        """
+        return self, self.transform(X, n_threads)
+
+    def places_of(self, known: RowEncoder) -> Int64:
+        """Where the columns of an encoder are that this one was :meth:`grown` from."""
+        return np.arange(known.n_columns)
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -178,6 +190,12 @@ class DocumentRows(RowEncoder):
     def transform(self, X: Any, n_threads: int) -> Rows:
         return self._words.matrix(_documents(X))
 
+    def grown(self, X: Any, min_count: int, n_threads: int) -> tuple[RowEncoder, Rows]:
+        known = dict.fromkeys(self._words.vocabulary)
+        new = BagOfWords.fit(_documents(X), self.text, min_count).vocabulary
+        encoder = DocumentRows(self.text, BagOfWords(self.text, tuple(known | dict.fromkeys(new))))
+        return encoder, encoder.transform(X, n_threads)
+
     def names(self) -> list[str]:
         return list(self._words.vocabulary)
 
@@ -205,6 +223,10 @@ class EncodedRows(RowEncoder):
     """Rows of the attributes that an encoder of sequences finds."""
 
     encoder: NameEncoder | TemplateEncoder
+
+    def places_of(self, known: RowEncoder) -> Int64:
+        assert isinstance(known, EncodedRows)
+        return self.encoder.matching(known.encoder).astype(np.int64)  # type: ignore[arg-type]  # of the same class
 
     @property
     def n_columns(self) -> int:
@@ -238,6 +260,12 @@ class NamedRows(EncodedRows):
 
     def transform(self, X: Any, n_threads: int) -> Rows:
         return rows_of(self.encoder.transform(_named(X)), self.n_columns)
+
+    def grown(self, X: Any, min_count: int, n_threads: int) -> tuple[RowEncoder, Rows]:
+        new, corpus = NameEncoder(), _named(X)
+        new.fit(corpus, min_count)
+        encoder = NamedRows(joined(self.encoder, new))
+        return encoder, encoder.transform(corpus, n_threads)
 
     @classmethod
     def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> NamedRows:
@@ -274,6 +302,13 @@ class TemplateRows(EncodedRows):
 
     def transform(self, X: Any, n_threads: int) -> Rows:
         return rows_of(self.encoder.transform(_columns(X), n_threads), self.n_columns)
+
+    def grown(self, X: Any, min_count: int, n_threads: int) -> tuple[RowEncoder, Rows]:
+        corpus = _columns(X)
+        new = TemplateRows(self.template)
+        new.fit(corpus, min_count, n_threads)
+        encoder = TemplateRows(self.template, joined(self.encoder, new.encoder))
+        return encoder, encoder.transform(corpus, n_threads)
 
     @classmethod
     def from_storage(cls, header: dict[str, Any], arrays: Arrays, strings: list[str]) -> TemplateRows:

@@ -15,7 +15,7 @@ With a kernel the weights are coefficients of training rows, found in the coordi
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -25,14 +25,21 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from loglinear.arrays import Array, Arrays, Float, Int32
+from loglinear.arrays import Array, Arrays, Float, Int32, Int64
 from loglinear.criteria.costs import make_cost
 from loglinear.criteria.criterion import CRITERIA, CostCriterion, Criterion, make_criterion
 from loglinear.criteria.m_estimation import MEstimation
 from loglinear.data.tables import GREATEST, TableFile
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.classifier import file as classifier_file
-from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, RowEncoder, made_features, new_encoder
+from loglinear.estimators.classifier.inputs import (
+    NUMBERS,
+    NumberRows,
+    RowEncoder,
+    TemplateRows,
+    made_features,
+    new_encoder,
+)
 from loglinear.estimators.classifier.model import (
     CandidateEncoder,
     CandidateModel,
@@ -43,6 +50,7 @@ from loglinear.estimators.classifier.model import (
 )
 from loglinear.estimators.classifier.ridge import ridge_coefficients, solve
 from loglinear.estimators.options import (
+    BALANCED,
     DRAWS,
     LEAST_SQUARES,
     NAIVE_BAYES,
@@ -52,6 +60,7 @@ from loglinear.estimators.options import (
     learns_from_counts,
     naive_bayes_smoothing,
     own_base,
+    read_class_weight,
 )
 from loglinear.features.gram import MOST_ROWS, Factor, KernelFunction, blocks, gram, make_kernel, training_gram
 from loglinear.generative.m_estimation import MEstimationObjective
@@ -254,6 +263,14 @@ class LabelProblem(Learnable):
             return LinearScores(np.ascontiguousarray(table[:, 1:].T), np.array(added[1:]))
         return LinearScores(np.ascontiguousarray(table[:, 1:].T - table[:, :1].T), added[1:] - added[:1])
 
+    def grown_weights(self, weights: Float, labels: Array, known: FlatFeatures, columns: Int64) -> Float:
+        """Weights [D] of a model with fewer ``labels`` and ``columns`` (their places here), zero for what is new."""
+        assert isinstance(self.features, FlatFeatures)
+        table = np.zeros((self.features.n_features // self.features.n_labels, self.features.n_labels))
+        rows = np.append(columns, len(table) - 1) if known.bias != "none" else columns
+        table[np.ix_(rows, label_ids(self.data.labels, labels))] = weights.reshape(-1, known.n_labels)
+        return table.ravel()
+
     def weights_of(self, scores: LinearScores, criterion_name: str) -> Float:
         """The weights [D] of linear functions: the inverse of :meth:`scores`."""
         assert isinstance(self.features, FlatFeatures)
@@ -402,8 +419,16 @@ def cost_of(spec: Any, labels: list[Any], counts: Any, of_two: bool) -> Any:
 # The training problem and the dev data of what a user gives to a classifier.
 
 
-def prepared(classifier: Any, X: Any, y: Any, sample_weight: Any, n_threads: int) -> ClassifierProblem:
-    """The training data in numbers."""
+def prepared(
+    classifier: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    n_threads: int,
+    known: LinearModel | None = None,
+    classes: Any = None,
+) -> ClassifierProblem:
+    """The training data in numbers, with all columns and labels of ``known``, and with the labels ``classes``."""
     if y is None:
         raise DataError("a Classifier requires y to be passed, but the target y is None")
     encoder: Any
@@ -416,8 +441,8 @@ def prepared(classifier: Any, X: Any, y: Any, sample_weight: Any, n_threads: int
         )
         left = encoder.names.n_attributes
     else:
-        encoder, rows, own = _encoded(classifier, X, y, n_threads)
-        labels, corpus, left = np.unique(own), FlatCorpus.of(rows), encoder.n_columns
+        encoder, rows, own = _encoded(classifier, X, y, n_threads, None if known is None else known.encoder)
+        labels, corpus, left = _all_labels(own, known, classes), FlatCorpus.of(rows), encoder.n_columns
     if not left:
         raise DataError(f"no features are left to learn from (min_count={classifier.min_count})")
     problem = ClassifierProblem(labels, encoder, corpus, label_ids(labels, own), None)
@@ -425,13 +450,28 @@ def prepared(classifier: Any, X: Any, y: Any, sample_weight: Any, n_threads: int
     return problem if classifier.kernel is None else problem.with_kernel(classifier.kernel)
 
 
-def _encoded(classifier: Any, X: Any, y: Any, n_threads: int) -> tuple[Any, Any, Array]:
-    """The encoder, rows [S, A] and labels [S]."""
+def _all_labels(own: Array, known: LinearModel | None, classes: Any) -> Array:
+    """The labels of the data, those of a model and those named, sorted."""
+    parts = [own, *([] if known is None else [known.labels]), *([] if classes is None else [labels_of(classes, None)])]
+    parts = [part for part in parts if len(part)]
+    if len({part.dtype.kind in "OSU" for part in parts}) > 1:
+        examples = " and ".join(repr(part.tolist()[0]) for part in parts)
+        raise DataError(f"labels are of one kind, not numbers and text ({examples:.80})")
+    return np.unique(np.concatenate(parts)) if len(parts) > 1 else np.unique(own)
+
+
+def _encoded(
+    classifier: Any, X: Any, y: Any, n_threads: int, known: RowEncoder | None = None
+) -> tuple[Any, Any, Array]:
+    """The encoder, grown from a ``known`` one, rows [S, A] and labels [S]."""
     encoder = new_encoder(X, classifier)
+    if known is not None and known.kind != encoder.kind:
+        raise OptionError(f"the model so far was trained on {known.kind}, and X is of {encoder.kind}")
     if encoder.kind == NUMBERS:
         if classifier.min_count > 1:
             raise OptionError(f"min_count={classifier.min_count} counts named features; these are columns of numbers")
-        rows, own = validate_data(classifier, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+        how = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "reset": known is None}
+        rows, own = validate_data(classifier, X, y, **how)
         values = rows.data if sp.issparse(rows) else rows
         if values.size and np.abs(values).max() > GREATEST:
             raise DataError(f"X holds numbers up to {np.abs(values).max():g}; scale columns to less than {GREATEST:g}")
@@ -442,17 +482,21 @@ def _encoded(classifier: Any, X: Any, y: Any, n_threads: int) -> tuple[Any, Any,
     elif not hasattr(X, "__len__"):
         X = list(X)
     own = labels_of(y, len(X))
+    if known is not None:
+        if isinstance(encoder, TemplateRows) and isinstance(known, TemplateRows):
+            known = TemplateRows(encoder.template, known.encoder)
+        return *known.grown(X, classifier.min_count, n_threads), own
     return encoder, encoder.fit(X, classifier.min_count, n_threads), own
 
 
-def labels_of(y: Any, n_examples: int) -> Array:
+def labels_of(y: Any, n_examples: int | None) -> Array:
     """The labels [S] as an array, checked as scikit-learn checks them."""
     labels = column_or_1d(y, warn=True)
     for i, label in enumerate(labels.tolist() if labels.dtype == object else []):
         if label is None:
             raise DataError(f"the label of example {i} (from 0) is None; leave examples without a label out")
     check_classification_targets(labels)
-    if len(labels) != n_examples:
+    if n_examples is not None and len(labels) != n_examples:
         raise DataError(f"there are {n_examples} examples, but {len(labels)} labels")
     return np.asarray(labels)
 
@@ -467,14 +511,18 @@ def _weights(classifier: Any, problem: ClassifierProblem, sample_weight: Any) ->
     """The weights [S] of the examples, times those of their labels; None if all are one."""
     n, n_labels = len(problem.gold), len(problem.labels)
     if n_labels < 2:
-        raise DataError(f"y has one class alone, {problem.labels.tolist()!r:.60}; a classifier needs two")
+        alone = f"y has one class alone, {problem.labels.tolist()!r:.60}; a classifier needs two"
+        raise DataError(f"{alone} (partial_fit takes those to come as classes)")
     weights = None if sample_weight is None else example_weights(sample_weight, n, "example")
     if classifier.class_weight is None:
         return weights
-    if isinstance(classifier.class_weight, Mapping):
-        given = dict(classifier.class_weight)
+    if classifier.class_weight != BALANCED:
+        given = read_class_weight(classifier.class_weight)
+        if isinstance(classifier.class_weight, str):  # labels as text
+            named = {str(label): label for label in problem.labels.tolist()}
+            given = {named.get(label, label): weight for label, weight in given.items()}
         each = compute_class_weight(given, classes=problem.labels, y=problem.labels[problem.gold])
-    else:  # balanced
+    else:
         counts = np.bincount(problem.gold, weights, n_labels)
         each = counts.sum() / (n_labels * np.where(counts > 0, counts, np.inf))
     return example_weights(each[problem.gold] * (1.0 if weights is None else weights), n, "example")

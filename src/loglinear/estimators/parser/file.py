@@ -106,6 +106,8 @@ def _span_from_storage(read: Reader, span_features: Own | None) -> SpanModel:
         chains = [tuple(int(symbol) for symbol in chain) for chain in given]
         if any(len(chain) < 2 for chain in chains):
             read.fail("chains", "a chain has fewer than two symbols")
+        if any(not 0 <= symbol < len(symbols) for chain in chains for symbol in chain):
+            read.fail("chains", f"not all numbers are from 0 to {len(symbols)} - 1")
     with read.building("binary_rules"):
         steps = [(chain[0], chain[-1]) for chain in chains]
         grammar = CFGGrammar(len(symbols), root, np.arange(n_tags), rules, steps)

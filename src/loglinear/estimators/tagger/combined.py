@@ -186,13 +186,24 @@ class CombinedModel(SequenceInference):
 
     def encode(self, corpus: Corpus, n_threads: int = 1) -> CombinedCorpus:
         """The corpus as the members see it that have a say."""
-        return CombinedCorpus(corpus.offsets, [member.encode(corpus, n_threads) for member in self._features.members])
+        members = self._features.members
+        return CombinedCorpus(
+            corpus.offsets, [member.encode(_seen_by(member, corpus), n_threads) for member in members]
+        )
 
     def part_scores(self, corpus: CombinedCorpus, first: int, end: int) -> ChainScores:
         return self._features.scores(self.weights[self._chosen], corpus, first, end)
 
     def blocks(self, corpus: CombinedCorpus) -> list[tuple[int, int]]:
         return self._features.blocks(corpus.offsets, 0, corpus.n_sequences)
+
+
+def _seen_by(member: ChainModel, corpus: Corpus) -> Corpus:
+    """The corpus with the dense features alone that a member was trained with."""
+    if corpus.dense is None:
+        return corpus
+    known = () if member.dense is None else member.dense.widths
+    return replace(corpus, dense={name: rows for name, rows in corpus.dense.items() if name in known} or None)
 
 
 def _order(member: ChainModel) -> int:
@@ -349,7 +360,7 @@ class Combination(CombinationOptions, SequencePredictor, TrainedEstimator[Combin
         if self.weights is None:
             if X is None:
                 raise OptionError("give dev data to tune the weights on, or the weights themselves (weights=[...])")
-            corpus = corpus_of(X, as_rows=members[0].takes_rows)
+            corpus = corpus_of(X, as_rows=members[0].takes_rows, empty=True)
             annotation = annotation_of(corpus, y, label_column, partial)
             weights = checked_weights(corpus, sample_weight)
             tuning = _tuned(self, CombinedModel(members, np.full(len(members), 1.0 / len(members))), corpus, annotation,
@@ -428,6 +439,8 @@ class Combination(CombinationOptions, SequencePredictor, TrainedEstimator[Combin
         from loglinear.estimators.tagger.estimator import Tagger
 
         self.taggers_ = [Tagger._read(section, {}) for section in member_sections(read)]
+        with read.building("options.weights"):
+            self._given_weights(len(self.taggers_))
         self.model_ = model_of(read, [tagger.model_ for tagger in self.taggers_])
         self.taggers, self.classes_ = list(self.taggers_), list(self.model_.labels)
         notes = read_notes(read)

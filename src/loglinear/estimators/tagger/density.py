@@ -36,7 +36,7 @@ import numpy as np
 
 from loglinear.arrays import Bool, Float, Int32, Int64, UInt8
 from loglinear.data.columns.corpus import Column, Columns, offsets_of, ranges
-from loglinear.errors import OptionError
+from loglinear.errors import DataError, OptionError
 from loglinear.estimators.estimator import MOST_DRAWS, whole_number
 from loglinear.estimators.tagger.inputs import Annotation
 from loglinear.estimators.tagger.model import ChainModel, SequenceModel
@@ -592,7 +592,10 @@ class DensityPredictor(SequencePredictor):
             For log Z, if it is to be estimated.
         """
         density = self._density()
-        encoded, _ = self._encode(X, None)
+        corpus = self._corpus(X)
+        if corpus.given is not None:
+            raise DataError("log_prob is not defined for empty sequences; leave them out")
+        encoded, _ = self._encode(corpus, None)
         gold = None if y is None else Annotation.from_python(y, encoded.offsets).gold(self.classes_)
         if gold is not None:
             gold = gold.split(density.model.sub_labels, len(self.classes_))

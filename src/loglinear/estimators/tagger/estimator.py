@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from loglinear.criteria.costs import describe
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.errors import OptionError
+from loglinear.estimators.conventions import OfferedIf
 from loglinear.estimators.estimator import (
     RunKeywords,
     TrainedEstimator,
@@ -23,6 +25,7 @@ from loglinear.estimators.estimator import (
     restore_notes,
     trains,
 )
+from loglinear.estimators.growing import Stream, advanced, continued, note_of, stream_optimizer
 from loglinear.estimators.options import (
     CHAIN,
     TaggerOptions,
@@ -30,11 +33,12 @@ from loglinear.estimators.options import (
     forbids_unseen,
     kept_of,
     read_states,
+    tagger_training,
 )
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, constraints_of, corpus_of
-from loglinear.estimators.tagger.model import SequenceModel
+from loglinear.estimators.tagger.model import ChainModel, SequenceModel
 from loglinear.estimators.tagger.problem import Problem, check_emitted, prepared
 from loglinear.estimators.tagger.training import (
     HOW_MANY,
@@ -44,11 +48,12 @@ from loglinear.estimators.tagger.training import (
     is_criterion_name,
     keeping,
     opening_tagger,
+    start_weights,
 )
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.generative.base import is_own
 from loglinear.generative.em import EMState
-from loglinear.model_file import Reader
+from loglinear.model_file import Reader, restored, stored
 from loglinear.options import declared, documented, in_new_spelling, spec_name, warn_of_old_spelling
 from loglinear.structures.constraints import Constraints
 from loglinear.system import thread_count
@@ -63,7 +68,8 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
     """Labels sequences with a log-linear model of chains or segments (``criterion="cll"``: conditional random fields).
 
     ``X`` is a list of sequences. Without a template, a token is its features: a dict or a list of strings, by
-    python-crfsuite's rules. With a template, a token is a row: a string, or a tuple of strings. Corpora read by
+    python-crfsuite's rules, arrays among them (dense features). With a template, a token is a row: a string, or a tuple
+    of strings. A sequence may also be (tokens, array [T, D]), or such an array alone. Corpora read by
     :mod:`loglinear.data` are taken as they are.
 
     PARAMETERS
@@ -81,16 +87,24 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
         Features whose weight is not zero, before pruning.
     pruned_score_ : score on the dev data after pruning, None without either.
     dev_score_, best_iteration_ : score and iteration of the weights kept, None without dev data.
+    data_ : dict of str to str
+        How the files of the training data were read, where that was said: format, separator, comments. The command line
+        reads others like them.
+    stream_ : Stream or None
+        Where :meth:`partial_fit` goes on; None after :meth:`fit`.
     log_likelihoods_ : list of float
         For ``hmm``, that of what is observed at the start of EM and after each round (empty for other criteria).
     """
 
     kind = tagger_file.KIND
     functions = ("base",)
+    in_file = ("model_", "stream_")
+    stream_: Stream | None = None
     n_evaluations_: int | None
     n_features_trained_: int
     pruned_score_: float | None
     log_likelihoods_: list[float]
+    data_: dict[str, str]
 
     # -- training ------------------------------------------------------------------------------------------------
 
@@ -105,6 +119,7 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
         sample_weight: Any = None,
         init: Tagger | str | Path | None = None,
         keep: int | None = None,
+        grow: bool = False,
         label_column: int = -1,
         partial: bool = False,
         **run: Unpack[RunKeywords],
@@ -127,6 +142,10 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
         keep : int, optional
             Train this number of features only, the most informative of the model to start from: those with the greatest
             |weight| times the root of its count.
+        grow : bool
+            Keep all labels, attributes and features of the model to start from, beside those of this data. A penalty
+            draws weights that this data says nothing of towards zero; ``l2=0``, few iterations and :meth:`partial_fit`
+            do not.
         KEYWORDS
         label_column, partial
             For corpora: which column holds the labels, and whether ``*`` and ``A|B`` mean any label and either.
@@ -138,8 +157,12 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
         if keep is not None and (init is None or keep < 1):
             what = "needs a model to start from (init)" if init is None else "must be at least 1"
             raise OptionError(f"keep={keep} {what}")
-        given = {"sample_weight": sample_weight, "label_column": label_column, "partial": partial}
-        problem, opening = self.problem(X, y, **given), None
+        if grow and (init is None or is_criterion_name(init) or keep is not None):
+            what = "goes without keep" if keep is not None else "needs a model to start from (init)"
+            raise OptionError(f"grow=True {what}")
+        given: dict[str, Any] = {"sample_weight": sample_weight, "label_column": label_column, "partial": partial}
+        start, opening = self._opened(init) if grow else None, None
+        problem = self.problem(X, y, **given, known=None if start is None else start._fitted())
         training = self._training(problem, label_column, partial, X_dev is not None)
         if isinstance(training, HmmTraining) and training.data.settled:
             refuse_iterating("hmm", "is counted in one go where all labels are known", init=init, dev=X_dev)
@@ -150,8 +173,9 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
             opening = opening_tagger(self, str(init))
             if opening._emits_columns():
                 check_emitted(problem.corpus, f"init={str(init)!r}")
-            init = opening.fit(X, y, **given)
-        start = self._opened(init)
+            init = start = opening.fit(X, y, **given)
+        elif start is None and not is_criterion_name(init):
+            start = self._opened(init)
         other = None if start is None else start._fitted()
         if other is not None and other.structure_name != self.structure == CHAIN:
             file = f"{init}: " if isinstance(init, str | Path) else ""
@@ -206,21 +230,90 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
             )
         return training
 
+    @OfferedIf(lambda estimator: check_growing(estimator))
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        classes: Collection[str] | None = None,
+        *,
+        sample_weight: Any = None,
+        label_column: int = -1,
+        partial: bool = False,
+    ) -> Tagger:
+        """Go on training with more data: one pass over it by steps of an online learner, of sgd or of adagrad.
+
+        Labels, attributes and features that are new join those that the model has, with weights of zero; nothing is
+        forgotten. ``optimizer=None`` means the online learner's own steps, else ``sgd``. Every call goes on where the
+        one before ended, also after the model was saved and loaded; averages are those of all steps since the first
+        call. After :meth:`fit`, the first call starts from the weights that it found. A call takes time in proportion
+        to the model as well as to its data: give sequences by the hundred rather than one by one.
+
+        Parameters
+        ----------
+        X, y, sample_weight, label_column, partial
+            As for :meth:`fit`.
+        classes : collection of str, optional
+            Labels that the model is to have from now on, whether or not this data has them.
+        """
+        self.check_options()
+        named = _checked_classes(classes)
+        optimizer = check_growing(self)
+        model = self.model_ if hasattr(self, "model_") else None
+        began = time.perf_counter()
+        given = {"sample_weight": sample_weight, "label_column": label_column, "partial": partial}
+        problem = self.problem(X, y, **given, known=model, classes=named)
+        training, grown = self._training(problem, label_column, partial, False), problem.model
+        stream = continued(self.stream_, self, optimizer)
+        if model is None:
+            start = start_weights(grown, None, self.seed)
+        else:
+            assert isinstance(grown, ChainModel)  # no others grow
+            placed = grown.placing(model)
+            start = placed(model.weights)
+            stream = None if stream is None else stream.moved(placed)
+        stream = advanced(training, self, optimizer, start, stream, problem.encoded.n_sequences, training.n_threads)
+        self._keep_stream(grown, stream)
+        self.seconds_ = time.perf_counter() - began
+        return self
+
+    def _keep_stream(self, model: SequenceModel, stream: Stream) -> None:
+        """Take over the model of a stream; features stay even where their weight is zero, as they may move later."""
+        weights = restored(*stored(stream.state.weights, self.precision))
+        self.model_, self.stream_ = model.with_weights(weights), stream
+        self.classes_, self.n_features_trained_ = list(model.labels), model.features.n_features
+        self.objective_, self.n_iter_, self.n_evaluations_ = float(stream.state.value), stream.calls, stream.calls
+        self.converged_, self.message_, self.history_ = False, note_of(stream), []
+        self.dev_score_ = self.best_iteration_ = self.pruned_score_ = None
+        self.log_likelihoods_ = []
+
     def problem(
-        self, X: Any, y: Any = None, *, sample_weight: Any = None, label_column: int = -1, partial: bool = False
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        label_column: int = -1,
+        partial: bool = False,
+        known: SequenceModel | None = None,
+        classes: Collection[str] = (),
     ) -> Problem:
         """The training data in numbers and the model to be trained on it, for those who want the objective itself.
 
-        Arguments as for :meth:`fit`.
+        Arguments as for :meth:`fit`; the model also has the labels, attributes and features of ``known``, and the
+        labels ``classes``.
         """
+        if known is not None:
+            check_known(self, known)
         if emits_columns := self._emits_columns():
             check_emitted(X, f"criterion={self.criterion!r}")
-        corpus = corpus_of(X, as_rows=self.template is not None or emits_columns)
+        corpus = corpus_of(X, as_rows=self.template is not None or emits_columns, empty=True)
         if y is None and not partial and self.finds_labels:  # every column is something observed
             return prepared(self, corpus, Annotation.unknown(corpus.n_tokens), sample_weight, None)
         remedy = "" if CRITERIA.part(self.criterion).learns_weights else HOW_MANY
         annotation = annotation_of(corpus, y, label_column, partial, remedy)
-        return prepared(self, corpus, annotation, sample_weight, label_column if y is None else None)
+        column = label_column if y is None else None
+        return prepared(self, corpus, annotation, sample_weight, column, known, classes)
 
     def _emits_columns(self) -> bool:
         """Whether the model has a base that emits the columns of the data."""
@@ -234,7 +327,7 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
 
     def _keep(self, model: SequenceModel, outcome: Outcome) -> None:
         # Weights are kept to the precision of the model file, so that a saved model answers exactly as this one does.
-        self.model_ = model.rounded(self.precision)
+        self.model_, self.stream_ = model.rounded(self.precision), None
         self.n_features_trained_, self.pruned_score_ = self.model_.features.n_features, None
         if self.prune is not None:
             self.model_ = self.model_.pruned(kept_of(self.n_features_trained_, self.prune))
@@ -246,13 +339,15 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
     def pruned(self, share: float | None = None, *, keep: int | None = None) -> Tagger:
         """This tagger with a smaller model: without the given ``share`` of its weights, or with ``keep`` of them.
 
-        Those nearest to zero go, and with them the attributes and values that nothing else looks at.
+        Those nearest to zero go, and with them the attributes and values that nothing else looks at. A stream of
+        :meth:`partial_fit` ends; the next call begins one from the weights left.
         """
         model = self._fitted()
         if not model.features.n_features:
             raise OptionError(f"a model of criterion={self.criterion!r} has no weights to leave out")
         smaller = copy(self)
         smaller.model_ = model.pruned(kept_of(model.features.n_features, share, keep))
+        smaller.stream_ = None
         return smaller
 
     def check_options(self) -> None:
@@ -274,17 +369,28 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
             )
         precision = self.precision if precision is None else precision
         declared(TaggerOptions)["precision"].check(precision)
-        model, options = self._fitted().rounded(precision), {**self._stored_options(), "precision": precision}
-        return tagger_file.to_storage(model, options, self._notes(), precision)
+        model, options = self._fitted(), {**self._stored_options(), "precision": precision}
+        if self.stream_ is None:
+            model = model.rounded(precision)
+        return self._with_stream(*tagger_file.to_storage(model, options, self._notes(), precision))
 
     def _exact_storage(self) -> tuple[dict[str, Any], Arrays]:
-        return tagger_file.to_storage(self._fitted(), self._stored_options(), self._notes())
+        return self._with_stream(*tagger_file.to_storage(self._fitted(), self._stored_options(), self._notes()))
+
+    def _with_stream(self, header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+        """A model file's content with where the stream stands, if there is one."""
+        if self.stream_ is None:
+            return header, arrays
+        stream, more = self.stream_.to_storage()
+        return {**header, "stream": stream}, {**arrays, **more}
 
     def _notes(self) -> dict[str, Any]:
-        given = {}
+        given: dict[str, Any] = {}
         if forbids_unseen(self):  # the model's constraints have the label pairs of training as well
             constraints = constraints_of(self.constraints, self.classes_) or Constraints()
             given = {"given_constraints": constraints.to_dict()}
+        if data := getattr(self, "data_", None):
+            given["data"] = data
         return {
             **notes_of(self),
             **given,
@@ -318,16 +424,92 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
 
     def _restore(self, read: Reader, given: Mapping[str, Any]) -> None:
         model, notes = tagger_file.from_storage(read, tagger_file.own_base(read, given.get("base"))), read_notes(read)
-        if isinstance(model.encoder, TemplateEncoder) and CRITERIA.part(self.criterion).learns_weights:
-            self.template = model.encoder.templates
-            self.gazetteers = list(model.encoder.gazetteers.values()) or None
-        self.constraints = model.constraints
+        tagger_file.read_data(read)
+        self._take(model, notes)
+        self.stream_ = Stream.from_storage(read, model.features.n_features)
         if "given_constraints" in notes:
             with read.building("training"):
                 constraints = Constraints.from_dict(notes["given_constraints"])
             self.constraints = None if constraints == Constraints() else constraints
+
+    def _take(self, model: SequenceModel, notes: Mapping[str, Any]) -> None:
+        """Have this model, with what is known about its training."""
+        if isinstance(model.encoder, TemplateEncoder) and CRITERIA.part(self.criterion).learns_weights:
+            self.template = model.encoder.templates
+            self.gazetteers = list(model.encoder.gazetteers.values()) or None
+        self.constraints = model.constraints
         self.model_, self.classes_ = model, list(model.labels)
+        self.stream_ = None
         self.n_features_trained_ = notes.get("features", model.features.n_features)
         restore_notes(self, notes)
+        self.data_ = notes.get("data") or {}
         self.n_evaluations_, self.pruned_score_ = notes.get("evaluations"), notes.get("pruned_score")
         self.log_likelihoods_ = []
+
+    @classmethod
+    def around(cls, model: SequenceModel, notes: Mapping[str, Any], **options: Any) -> Self:
+        """A tagger of a model that was made elsewhere, with ``notes`` as model files have them on training."""
+        tagger = cls(**options)
+        tagger.check_options()
+        tagger._take(model, notes)
+        return tagger
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What can grow.
+
+
+def check_growing(tagger: Tagger) -> str:
+    """Refuse options that a stream of calls cannot have; the spec of its optimizer."""
+    trained, criterion = tagger_training(tagger.structure), CRITERIA.part(tagger.criterion)
+    optimizer = stream_optimizer(tagger, criterion, trained.optimizers(criterion))
+    probable = read_states(tagger.states)
+    made = CRITERIA.spec(tagger.criterion).make(*([None] if criterion.uses_cost else []))
+    reason = None
+    if tagger.structure != CHAIN:
+        reason = f"structure={tagger.structure!r}: a model of segments does not grow; train on all data with fit"
+    elif probable is not None and probable.adds_some:
+        reason = f"states={tagger.states!r} looks at the model half-way through training; use observed or all"
+    elif criterion.chooses_after is not None or made.chooses_after is not None or made.scaling or made.schedule():
+        reason = f"criterion={tagger.criterion!r} is trained in several phases; leave out the options that ask for them"
+    elif tagger.prune is not None:
+        reason = f"prune={tagger.prune}: weights may still move; call pruned() when the last data has been seen"
+    if reason is not None:
+        raise OptionError(f"partial_fit: {reason}")
+    return optimizer
+
+
+def check_known(tagger: Tagger, known: SequenceModel) -> None:
+    """Refuse to keep all of a model that the tagger's options do not describe."""
+    if not isinstance(known, ChainModel) or tagger.structure != CHAIN:
+        structure = known.structure_name
+        raise OptionError(
+            f"the model so far is one of {structure}, and structure={tagger.structure!r}; only chains grow: to start "
+            "from the weights that both have, use fit with init alone"
+        )
+    if forbids_unseen(tagger):
+        raise OptionError(
+            f"transitions={tagger.transitions!r} rules out what is not in the data, and data to come may have it; use "
+            "transitions='observed'"
+        )
+    if known.base is not None or known.scaling is not None:
+        what = "a generative base" if known.base is not None else "factors for its pieces"
+        raise OptionError(
+            f"the model so far has {what}, which new data does not extend; start from its weights by init"
+        )
+    for name, mine, theirs in (
+        ("order", tagger.order, known.order),
+        ("sub_labels", tagger.sub_labels, known.sub_labels),
+    ):
+        if mine != theirs:
+            raise OptionError(f"{name}={mine}: the model so far has {name}={theirs}; a model grows by more of the same")
+
+
+def _checked_classes(classes: Collection[str] | None) -> Collection[str]:
+    """The labels that a user names."""
+    if classes is None:
+        return ()
+    named = classes if isinstance(classes, str) else list(classes)
+    if isinstance(named, str) or not all(isinstance(label, str) for label in named):
+        raise OptionError(f"classes={classes!r:.60} is not a list of labels, which are strings")
+    return named

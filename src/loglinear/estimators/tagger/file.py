@@ -113,6 +113,17 @@ def from_storage(read: Reader, own: OwnBase | None = None) -> Any:
     return model if base is None else replace(model, base=base)  # type: ignore[call-arg]  # only chains have one
 
 
+def read_data(read: Reader) -> dict[str, str]:
+    """How files of the training data were read, from the notes on training; empty if they do not say."""
+    found = read.section("training").value("data", None)
+    if found is None:
+        return {}
+    known = {"format", "separator", "comments"}
+    if not isinstance(found, dict) or not found.keys() <= known or not all(isinstance(v, str) for v in found.values()):
+        read.fail("training.data", f"not a dict of {', '.join(sorted(known))}")
+    return found
+
+
 # -- the generative base -----------------------------------------------------------------------------------------------
 
 
@@ -190,6 +201,8 @@ def _base_from_storage(read: Reader, n_labels: int) -> HmmBase:
     strings = read.strings("strings")
     if len(columns) != len(sizes) or len(strings) != sum(sizes):
         read.fail("sizes", "the values do not fit the columns")
+    if len(set(columns)) != len(columns):
+        read.fail("columns", "a column is there twice")
     steps = read.floats("steps", (number_of_states(n_labels, order) + 1, n_labels + 1), 0.0, 1.0)
     emissions = read.floats("emissions", (n_labels, len(strings)), 0.0, 1.0)
     if not np.allclose(steps.sum(axis=1), 1.0, atol=1e-6):

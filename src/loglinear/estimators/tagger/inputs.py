@@ -30,8 +30,11 @@ Encoder: TypeAlias = "TemplateEncoder | NameEncoder"
 FEASIBILITY_BLOCK = 1 << 12  # positions whose labels are checked together
 
 
-def corpus_of(X: Any, as_rows: bool) -> Corpus:
-    """The user's sequences as a corpus: of token rows, or of features."""
+def corpus_of(X: Any, as_rows: bool, empty: bool = False) -> Corpus:
+    """The user's sequences as a corpus: of token rows, or of features.
+
+    With ``empty``, sequences may be empty: the corpus' ``given_offsets`` have them, its ``offsets`` do not.
+    """
     if isinstance(X, Columns | Attributes):
         if isinstance(X, Columns) and not as_rows:
             from loglinear.features.templates.sets import SETS
@@ -42,11 +45,20 @@ def corpus_of(X: Any, as_rows: bool) -> Corpus:
         return X
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
         raise DataError(f"X is a {type(X).__name__}, not a list of sequences")
+    if type(X).__module__.partition(".")[0] in ("pandas", "polars") and hasattr(X, "columns"):
+        raise DataError(
+            "X is a table, a row a token; loglinear.data.features_from_frame(X, group=..., label=...) makes a corpus"
+        )
     if as_rows:
-        return Columns.from_rows(X)
+        from loglinear.features.dense import parted_rows
+
+        tokens, dense = parted_rows(X)
+        corpus = Columns.from_rows(tokens, empty=empty)
+        corpus.dense = None if dense is None else dense.matrices(corpus.n_tokens)
+        return corpus
     from loglinear.features.names import attributes_of
 
-    return attributes_of(X)
+    return attributes_of(X, empty=empty)
 
 
 def checked_weights(corpus: Corpus, sample_weight: Any) -> Float | None:
@@ -59,10 +71,14 @@ def checked_weights(corpus: Corpus, sample_weight: Any) -> Float | None:
     if not len(corpus):
         raise DataError("there is no sequence to train on")
     if isinstance(corpus, Attributes):
-        if not len(corpus.ids):
+        if not len(corpus.ids) and corpus.dense is None:
             raise DataError("no token has a feature; in a file, tabs separate the label and the features", corpus.name)
         sample_weight = corpus.sequence_weights if sample_weight is None else sample_weight
-    return None if sample_weight is None else example_weights(sample_weight, len(corpus))
+    if sample_weight is None:
+        return None
+    lengths = np.diff(corpus.given_offsets)
+    weights = example_weights(sample_weight, len(lengths))
+    return weights if corpus.given is None else example_weights(weights[lengths > 0], len(corpus))
 
 
 def annotation_of(
@@ -70,7 +86,7 @@ def annotation_of(
 ) -> Annotation:
     """Labels given apart, or those of the corpus itself; where it has none, the error ends with ``remedy``."""
     if y is not None:
-        return Annotation.from_python(y, corpus.offsets)
+        return Annotation.from_python(y, corpus.given_offsets)
     if isinstance(corpus, Columns):
         if label_column == -1 and corpus.unlabelled is not None:
             raise DataError(f"this sentence has no labels{remedy}", corpus.name, corpus.unlabelled)
@@ -93,11 +109,12 @@ def encoder_for(
     label_column: int | None,
     hash_bits: int | None = None,
     all_gazetteers: bool = True,
+    edge: Sequence[str] = (),
 ) -> Encoder:
     """A new encoder for the corpus; ``label_column`` (None: labels come apart) is one the template must not look at.
 
     With ``hash_bits``, one that hashes attributes into 2^hash_bits buckets. With ``all_gazetteers`` the template has to
-    look at all of them.
+    look at all of them. The features named in ``edge`` are joined with label pairs as well.
     """
     from loglinear.features.names import NameEncoder
     from loglinear.features.templates.hashed import Buckets, HashedNameEncoder, HashedTemplateEncoder
@@ -107,7 +124,12 @@ def encoder_for(
     if isinstance(corpus, Attributes):
         if gazetteers:
             raise OptionError("gazetteers need tokens and a template; the data comes as ready-made features")
-        return NameEncoder(pair_features) if buckets is None else HashedNameEncoder(pair_features, buckets)
+        names = tuple(edge)
+        return (
+            NameEncoder(pair_features, names) if buckets is None else HashedNameEncoder(pair_features, buckets, names)
+        )
+    if edge:
+        raise OptionError("edge names ready-made features; in a template, begin a line with * instead")
     if isinstance(gazetteers, str | Path):
         raise OptionError("gazetteers is a list of Gazetteer objects or files; put the one you have in a list")
     read = [g if isinstance(g, Gazetteer) else Gazetteer.read(g) for g in gazetteers]
@@ -116,7 +138,7 @@ def encoder_for(
         raise OptionError(f"two gazetteers have the same name: {', '.join(sorted(g.name for g in read))}")
     if template is None:
         raise OptionError(f"columns need a template: one of {', '.join(SETS)}, or your own")
-    templates = load_template(template, corpus.n_columns - (label_column is not None), by_name)
+    templates = load_template(template, corpus.n_columns - (label_column is not None), by_name, corpus.names)
     if all_gazetteers and (unused := set(by_name) - templates.gazetteers):
         name = sorted(unused)[0]
         raise OptionError(f"the template does not look at the gazetteer {name!r}; add a line U:%gazetteer[0,0,{name}]")

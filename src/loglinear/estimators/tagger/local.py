@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from loglinear.arrays import Array, Arrays, Bool, Float, Int32, Int64
-from loglinear.errors import OptionError
+from loglinear.errors import DataError, OptionError
 from loglinear.estimators.conventions import Conventions, clone
 from loglinear.estimators.estimator import Estimator
 from loglinear.estimators.options import LocalTaggerOptions
@@ -95,7 +95,9 @@ class LocalTagger(LocalTaggerOptions, SequencePredictor, Estimator["ClassifierMo
             For corpora: which column holds the labels.
         """
         self._check_options()
-        corpus = corpus_of(X, as_rows=self.template is not None)
+        corpus = corpus_of(X, as_rows=self.template is not None, empty=True)
+        if corpus.dense is not None:
+            raise DataError("a LocalTagger takes no dense features; Tagger does")
         annotation = annotation_of(corpus, y, label_column)
         weights = self._weights(corpus, sample_weight)
         encoder = encoder_for(

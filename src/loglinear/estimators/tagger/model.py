@@ -13,7 +13,7 @@ the estimator turns users' data into those.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib import import_module
@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loglinear.arrays import Array, Arrays, Bool, Float, Int32, Int64, UInt8
-from loglinear.data.columns.corpus import Attributes, Columns, ranges
+from loglinear.data.columns.corpus import Attributes, Columns, offsets_of, ranges
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.estimators.options import forbids_unseen
 from loglinear.estimators.tagger.inputs import check_feasible, constraints_of, with_seen_pairs
@@ -43,7 +43,8 @@ from loglinear.system import check_memory, in_threads, size_of, thread_count
 
 if TYPE_CHECKING:  # a model that has none of these does without importing them
     from loglinear.criteria.costs import Cost
-    from loglinear.features.names import NameEncoder
+    from loglinear.features.dense import DenseColumns
+    from loglinear.features.names import AttributeReader, NameEncoder
     from loglinear.generative.base import Base, HmmBase, OwnBase
     from loglinear.structures.chain.listed import ListedChain, ListedFeatures, ListedScores
 
@@ -349,6 +350,8 @@ class TrainingData(NamedTuple):
         Which label bigrams get a weight.
     input_only : bool
         Whether attributes also have a weight that does not depend on the label.
+    known : SequenceModel or None
+        A trained model all of whose attributes and features the new one is to have; its labels are among ``labels``.
     """
 
     options: Any
@@ -358,6 +361,7 @@ class TrainingData(NamedTuple):
     labels: list[str]
     transitions: str
     input_only: bool
+    known: SequenceModel | None = None
 
 
 @dataclass
@@ -458,6 +462,11 @@ class SequenceModel(SequenceInference):
         return self.with_weights(restored(*stored(self.weights, precision))).compacted()
 
     @property
+    def shown_kinds(self) -> tuple[str, ...]:
+        """The kinds of features that this model has, for those who look into it."""
+        return (*self.kinds, "dense") if self.features.n_features and "dense" in self.feature_counts else self.kinds
+
+    @property
     def states(self) -> list[str]:
         """Names of the states: the labels, or ``label#j`` for sub-label j."""
         if self.sub_labels == 1:
@@ -544,6 +553,8 @@ class ChainModel(SequenceModel):
         What the pieces after each label, and the first one, are multiplied by (:mod:`~loglinear.criteria.local`).
     base : Base or None
         A generative model whose log-probabilities are added to the scores (:mod:`~loglinear.generative.base`).
+    dense : DenseColumns or None
+        What makes dense features of a corpus, if there are any.
     """
 
     structure_name = "chain"
@@ -555,11 +566,26 @@ class ChainModel(SequenceModel):
     sub_labels: int = 1
     scaling: Float | None = None
     base: Base | None = None
+    dense: DenseColumns | None = None
 
     @classmethod
     def collect(cls, data: TrainingData) -> tuple[Self, EncodedCorpus, Gold]:
-        options, corpus, encoder, gold, labels, transitions, input_only = data
-        encoded = encoder.fit(corpus, options.min_count, thread_count(options.threads))  # type: ignore[arg-type]  # fits the corpus' kind
+        options, corpus, encoder, gold, labels, transitions, input_only, known = data
+        n_threads = thread_count(options.threads)
+        encoded = encoder.fit(corpus, options.min_count, n_threads)  # type: ignore[arg-type]  # fits the corpus' kind
+        dense = known.dense if isinstance(known, ChainModel) else None  # its columns are standardised as they were
+        if known is None and (corpus.dense is not None or options.vectors is not None):
+            from loglinear.features.dense import DenseColumns, vectors_of
+
+            dense = DenseColumns.fit(corpus, options.standardise, vectors_of(options.vectors))
+        if known is not None:
+            from loglinear.features.joined import joined
+
+            encoder = joined(known.encoder, encoder)
+            encoded = encoder.transform(corpus, n_threads)
+            if dense is None and corpus.dense is not None:
+                raise OptionError(f"the model so far has no dense features; leave out {', '.join(corpus.dense)}")
+        encoded = encoded if dense is None else replace(encoded, dense=dense.matrix(corpus))
         check_size(len(labels) * options.sub_labels, options.order, encoded.edge is not None)
         constraints = constraints_of(options.constraints, labels)
         check_feasible(encoded, gold, penalties_of(constraints, labels), corpus)
@@ -571,8 +597,9 @@ class ChainModel(SequenceModel):
             encoded, encoder.n_attributes, gold, len(labels) * options.sub_labels, options.order, states, transitions,
             _input_attributes(encoder) if input_only else None,
         )  # fmt: skip
-        zeros = np.zeros(features.n_features)
-        return cls(labels, encoder, features, zeros, constraints, sub_labels=options.sub_labels), encoded, gold
+        zeros, k = np.zeros(features.n_features), options.sub_labels
+        model = cls(labels, encoder, features, zeros, constraints, sub_labels=k, dense=dense)
+        return (model if known is None else model.with_features_of(known)), encoded, gold
 
     @classmethod
     def from_storage(cls, read: Reader, labels: list[str], encoder: TemplateEncoder | NameEncoder) -> Self:
@@ -584,9 +611,15 @@ class ChainModel(SequenceModel):
         has_edges = "edge.counts" in read.arrays
         plain = order == 1 and not (has_edges or read.has("base") or read.flag("local") or "scaling" in read.arrays)
         read.room("order" if order > 1 else "sub_labels", _use_of(n, order, has_edges, plain))
+        dense = None
+        if read.has("dense"):
+            from loglinear.features.dense import DenseColumns
+
+            dense = DenseColumns.from_storage(read.section("dense"))
         features = ChainFeatures(
             n_labels=n,
             order=order,
+            dense=0 if dense is None else dense.n_columns,
             state=read_lists(read, "state", encoder.n_attributes, n + read.flag("input_only", False)),
             edge=read_lists(read, "edge", encoder.n_attributes, n**2) if "edge.counts" in read.arrays else None,
             transitions=read.ints("transitions", (None,), n**2),
@@ -595,7 +628,7 @@ class ChainModel(SequenceModel):
         )
         scaling = read.floats("scaling", (n + 1,), -MOST_SCALING, MOST_SCALING) if "scaling" in read.arrays else None
         local, zeros = read.flag("local"), np.zeros(features.n_features)
-        return cls(labels, encoder, features, zeros, local=local, sub_labels=sub_labels, scaling=scaling)
+        return cls(labels, encoder, features, zeros, local=local, sub_labels=sub_labels, scaling=scaling, dense=dense)
 
     def to_storage(self) -> tuple[dict[str, Any], Arrays]:
         features = self.features
@@ -610,12 +643,15 @@ class ChainModel(SequenceModel):
             arrays["scaling"] = self.scaling.astype(np.float64)
         if features.edge is not None:
             arrays |= list_arrays("edge", features.edge)
-        header = {
+        header: dict[str, Any] = {
             "order": features.order,
             "local": self.local,
             "sub_labels": self.sub_labels,
             "input_only": features.input_only,
         }
+        if self.dense is not None:
+            header["dense"] = self.dense.to_header()
+            arrays |= {f"dense.{name}": array for name, array in self.dense.to_arrays().items()}
         return header, arrays
 
     @property
@@ -672,7 +708,9 @@ class ChainModel(SequenceModel):
         if kept.all():
             return self
         features, used = self.features.keeping(kept)
-        return replace(self, encoder=self.encoder.keeping(used), features=features, weights=self.weights[kept])
+        dense = self.features.dense_slice  # one matrix: weights that are not kept are zero
+        weights = [self.weights[: dense.start][kept[: dense.start]], np.where(kept[dense], self.weights[dense], 0.0)]
+        return replace(self, encoder=self.encoder.keeping(used), features=features, weights=np.concatenate(weights))
 
     def part_scores(self, corpus: EncodedCorpus, first: int, end: int) -> ChainScores | ListedScores:
         scores: Any = (self.listed or self.features).scores(self.laid_out, corpus, first, end)
@@ -717,6 +755,11 @@ class ChainModel(SequenceModel):
     def encode(self, corpus: Corpus, n_threads: int = 1) -> EncodedCorpus:
         known = corpus if self.base is None else self.base.prepare(corpus)
         encoded: EncodedCorpus = super().encode(known, n_threads)
+        if self.dense is not None:
+            encoded = replace(encoded, dense=self.dense.matrix(known))
+        elif known.dense is not None:
+            names = ", ".join(map(repr, known.dense))
+            raise DataError(f"the model was trained without the dense features {names}", known.name)
         return encoded if self.base is None else self.base.attach(encoded, known)
 
     @property
@@ -765,6 +808,10 @@ class ChainModel(SequenceModel):
         Features that look at no label have :data:`ANY_LABEL`. With features per source state, those of first positions
         are edges from :data:`START`, and there are no others of states.
         """
+        if kind == "dense":
+            columns = [] if self.dense is None else self.dense.names()
+            table = self.weights[self.features.dense_slice].tolist()
+            return dict(zip(((name, state) for name in columns for state in self.states), table, strict=True))
         if not self.by_source or kind not in ("state", "edge"):
             return self._named(kind)
         if kind == "state":
@@ -775,6 +822,7 @@ class ChainModel(SequenceModel):
     @property
     def feature_counts(self) -> dict[str, int]:
         counts = super().feature_counts
+        counts |= {"dense": self.features.dense * self.features.n_labels} if self.features.dense else {}
         return counts | {"state": 0, "edge": counts["state"] + counts["edge"]} if self.by_source else counts
 
     def _named(self, kind: str) -> dict[tuple[str, ...], float]:
@@ -795,12 +843,35 @@ class ChainModel(SequenceModel):
         return dict(zip(zip(*names, strict=True), weights, strict=True))
 
     def weights_from(self, other: SequenceModel) -> Float:
-        if not isinstance(other, ChainModel):
-            raise OptionError(f"the model to start from is one of {other.structure_name}, this one a chain")
-        start, attributes = np.zeros(self.features.n_features), self.matching_attributes(other)
-        for same_state in self._matching_states(other):
-            self._copy_weights(other, attributes, same_state, start)
-        return start
+        return self.placing(other)(other.weights)
+
+    def placing(self, other: SequenceModel) -> Callable[[Float], Float]:
+        """A function from a number for each feature of ``other`` to one for each of mine: the same one, else zero."""
+        same, dense = list(self._same_features(other)), list(self._same_dense(other))
+
+        def placed(numbers: Float) -> Float:
+            mine = np.zeros(self.features.n_features)
+            for here, there in same:
+                mine[here] = numbers[there]
+            for here, there, scales in dense:
+                mine[here] = numbers[there] * scales
+            return mine
+
+        return placed
+
+    def shared_with(self, other: SequenceModel) -> Bool:
+        """Which of the features [D] ``other`` has, too."""
+        shared = np.zeros(self.features.n_features, dtype=np.bool_)
+        for mine, *_ in (*self._same_features(other), *self._same_dense(other)):
+            shared[mine] = True
+        return shared
+
+    def with_features_of(self, other: SequenceModel) -> Self:
+        """The same model, untrained, with all features of ``other``, whose labels and attributes it has."""
+        keys = list(self._keys_of(other))
+        every = [np.concatenate([their_keys[part] for _, their_keys in keys]) for part in range(len(self.kinds))]
+        features = self.features.with_keys([each[each >= 0] for each in every])
+        return replace(self, features=features, weights=np.zeros(features.n_features))
 
     def _matching_states(self, other: ChainModel) -> list[Int64]:
         """Numbers of ``other``'s states among mine, -1 where missing; one list for each copy that is to be made.
@@ -819,8 +890,38 @@ class ChainModel(SequenceModel):
         first = np.array([number.get(label, -1) for label in other.labels], dtype=np.int64)
         return [np.where(first < 0, -1, first * self.sub_labels + j) for j in range(self.sub_labels)]
 
-    def _copy_weights(self, other: ChainModel, attributes: Int32, same_state: Int64, start: Float) -> None:
-        """Put into ``start`` [D] the weights of ``other`` for the features that are the same."""
+    def _same_features(self, other: SequenceModel) -> Iterator[tuple[Int64, Int64]]:
+        """Places of features in my weights, and of the same ones in those of ``other``, for each copy of a part."""
+        for my_keys, their_keys in self._keys_of(other):
+            for part, theirs, mine, slices in zip(
+                my_keys, their_keys, self.features.slices, other.features.slices, strict=True
+            ):
+                place = find_keys(part, theirs)
+                found = np.flatnonzero(place >= 0)
+                yield mine.start + place[found], slices.start + found
+
+    def _same_dense(self, other: SequenceModel) -> Iterator[tuple[Int64, Int64, Float]]:
+        """The same of dense columns, as [columns, labels], with factors so that the numbers as given weigh the same."""
+        if self.dense is None or not isinstance(other, ChainModel) or other.dense is None:
+            return
+        mine, theirs, columns = self.features, other.features, self.dense.places_of(other.dense)
+        k = np.flatnonzero(columns >= 0)
+        scales = self.dense.scale[columns[k]] / other.dense.scale[k]
+        for same_state in self._matching_states(other):
+            y = np.flatnonzero(same_state >= 0)
+            here = mine.dense_slice.start + columns[k, None] * mine.n_labels + same_state[y]
+            yield here, theirs.dense_slice.start + k[:, None] * theirs.n_labels + y, scales[:, None]
+
+    def _keys_of(self, other: SequenceModel) -> Iterator[tuple[list[Array], list[Int64]]]:
+        """For each copy: keys of my features, and those that ``other``'s features have here or -1, part by part."""
+        if not isinstance(other, ChainModel):
+            raise OptionError(f"the model to start from is one of {other.structure_name}, this one a chain")
+        attributes = self.matching_attributes(other).astype(np.int64)
+        for same_state in self._matching_states(other):
+            yield self._keys(other, attributes, same_state)
+
+    def _keys(self, other: ChainModel, attributes: Int64, same_state: Int64) -> tuple[list[Array], list[Int64]]:
+        """The keys, given the number here of each attribute and state of ``other``, or -1."""
         n, m = self.features.n_labels, other.features.n_labels
 
         def renamed(codes: Int32, places: int) -> Int64:
@@ -832,24 +933,23 @@ class ChainModel(SequenceModel):
             return np.where(np.min(digits, axis=0, initial=0) < 0, -1, total)
 
         mine, theirs = self.features, other.features
-        keys: list[tuple[Array, Int64]] = []  # of my features and of theirs, in the order of the weights
+        my_keys: list[Array] = []
+        their_keys: list[Int64] = []
         for my_block, block, places in ((mine.state, theirs.state, 1), (mine.edge, theirs.edge, 2)):
             other_source = my_block is mine.state and self.by_source != other.by_source
             if my_block is None or block is None or other_source:
-                keys.append((np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)))
+                my_keys.append(np.zeros(0, dtype=np.int64))
+                their_keys.append(np.zeros(0, dtype=np.int64))
                 continue
-            attribute = np.repeat(attributes.astype(np.int64), np.diff(block.pointer))
+            attribute = np.repeat(attributes, np.diff(block.pointer))
             codes = renamed(block.codes, places)
             codes[block.codes == m**places] = n if mine.input_only else -1
             known = (attribute >= 0) & (codes >= 0)
-            keys.append((my_block.keys, np.where(known, attribute * my_block.n_codes + codes, -1)))
-        keys.append((mine.transitions, renamed(theirs.transitions, 2)))
-        keys.append((mine.trigrams, renamed(theirs.trigrams, 3)))
-        keys.append((mine.fourgrams, renamed(theirs.fourgrams, 4)))
-        for (my_keys, their_keys), part, their_part in zip(keys, mine.slices, theirs.slices, strict=True):
-            place = find_keys(my_keys, their_keys)
-            found = np.flatnonzero(place >= 0)
-            start[part.start + place[found]] = other.weights[their_part.start + found]
+            my_keys.append(my_block.keys)
+            their_keys.append(np.where(known, attribute * my_block.n_codes + codes, -1))
+        my_keys += mine.ngrams
+        their_keys += [renamed(codes, places) for codes, places in zip(theirs.ngrams, (2, 3, 4), strict=True)]
+        return my_keys, their_keys
 
 
 def _use_of(n_states: int, order: int, has_edges: bool, plain: bool) -> float:
@@ -951,9 +1051,10 @@ class SentenceDecoder:
         if encoder.kind.startswith("hashed-"):
             return None
         if not isinstance(encoder, TemplateEncoder):
-            from loglinear.features.names import token_attributes
+            from loglinear.features.names import MOST_ITEMS, UNREADABLE, AttributeReader
 
-            return cls(partial(_feature_attributes, encoder.vocabulary.id, token_attributes), decoder, labels)
+            reader = AttributeReader(encoder.vocabulary.id, MOST_ITEMS)
+            return cls(partial(_feature_attributes, reader, UNREADABLE), decoder, labels)
         quick = encoder.quick
         if quick is None or not quick.takes_sentences:
             return None
@@ -995,22 +1096,15 @@ def _row_attributes(quick: QuickEncoder, x: Any, offsets: Int64) -> Incidence | 
 
 
 def _feature_attributes(
-    number: Callable[[str], int], of_token: Callable[[Any], Any], x: Any, offsets: Int64
-) -> Incidence | None:
-    """Attributes of a sentence whose tokens are lists of strings or dicts."""
-    pointer, ids, values = [0], [], []
-    for token in x:
-        if type(token) is dict:
-            found = [(number(name), value) for name, value in of_token(token)]
-        elif type(token) is list and set(map(type, token)) <= {str}:
-            found = [(known, 1.0) for known in map(number, token)]
-        else:
-            return None
-        ids += [known for known, _ in found if known >= 0]
-        values += [value for known, value in found if known >= 0]
-        pointer.append(len(ids))
-    weights = None if values.count(1.0) == len(values) else np.array(values, dtype=np.float64)
-    return Incidence(np.array(pointer, dtype=np.int64), np.array(ids, dtype=np.int32), weights)
+    reader: AttributeReader, unreadable: tuple[type[Exception], ...], x: Any, offsets: Int64
+) -> Incidence:
+    """Attributes of a sentence whose tokens are dicts or collections of strings."""
+    try:
+        return Incidence(*reader.read(x))
+    except unreadable:
+        bags = [reader.read_slowly(token) for token in x]
+        values = np.concatenate([np.ones(len(own)) if some is None else some for _, own, some in bags])
+        return Incidence(offsets_of([len(own) for _, own, _ in bags]), np.concatenate([bag[1] for bag in bags]), values)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

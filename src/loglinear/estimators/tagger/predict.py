@@ -60,8 +60,9 @@ class SequencePredictor(Fitted[SequenceModel]):
             quickly = self._fitted().labels_of_sentence(X[0])
             if quickly is not None:
                 return [quickly]
-        encoded, allowed = self._encode(X, given)
-        return self._split(self._decode(encoded, allowed, decoding, cost), encoded.offsets)
+        corpus = self._corpus(X)
+        encoded, allowed = self._encode(corpus, given)
+        return self._split(self._decode(encoded, allowed, decoding, cost), corpus.given_offsets)
 
     def predict_numbers(
         self, X: Any, *, decoding: str = "viterbi", given: Any = None, cost: Any = None, confidence: bool = False
@@ -78,17 +79,28 @@ class SequencePredictor(Fitted[SequenceModel]):
 
     def predict_single(self, x: Any) -> list[str]:
         """Labels of one sequence, as :meth:`predict` gives them: the quickest way for one sentence at a time."""
-        return self.predict([x])[0]
+        quickly = self._fitted().labels_of_sentence(x)
+        return self.predict([x])[0] if quickly is None else quickly
 
     def predict_marginals(self, X: Any, *, given: Any = None) -> list[list[dict[str, float]]]:
         """For each token a dict from label to probability."""
-        encoded, allowed = self._encode(X, given)
+        corpus = self._corpus(X)
+        encoded, allowed = self._encode(corpus, given)
         marginals = self.model_.marginals(encoded, allowed, thread_count(self.threads)).tolist()
-        return _cut([dict(zip(self.classes_, row, strict=True)) for row in marginals], encoded.offsets)
+        return _cut([dict(zip(self.classes_, row, strict=True)) for row in marginals], corpus.given_offsets)
 
     def predict_marginals_single(self, x: Any) -> list[dict[str, float]]:
         """For each token of one sequence a dict from label to probability."""
         return self.predict_marginals([x])[0]
+
+    def predict_proba(self, X: Any, *, given: Any = None) -> list[Float]:
+        """For each sequence an array [T, Y] of the labels' probabilities, in the order of ``classes_``.
+
+        The numbers of :meth:`predict_marginals`, in the shape that scikit-learn has for classifiers.
+        """
+        encoded, allowed = self._encode(X, given)
+        marginals = self.model_.marginals(encoded, allowed, thread_count(self.threads))
+        return [marginals[first:end] for first, end in pairwise(encoded.offsets.tolist())]
 
     def predict_nbest(self, X: Any, k: int = 5, *, given: Any = None) -> list[list[tuple[list[str], float]]]:
         """For each sequence its ``k`` most probable labellings, best first, with their probabilities.
@@ -96,15 +108,16 @@ class SequencePredictor(Fitted[SequenceModel]):
         With sub-labels, those of the best labellings by sub-labels, sorted by their own probability.
         """
         k = whole_number("k", k, 1)
-        encoded, allowed = self._encode(X, given)
+        corpus = self._corpus(X)
+        encoded, allowed = self._encode(corpus, given)
         ranked = self.model_.n_best(encoded, k, allowed, thread_count(self.threads))
-        return [
-            [
+        found: list[list[tuple[list[str], float]]] = [[([], 1.0)] for _ in corpus.given_offsets[1:]]
+        for i, (labellings, probability) in zip(_filled(corpus).tolist(), ranked, strict=True):
+            found[i] = [
                 ([self.classes_[label] for label in labels], float(p))
                 for labels, p in zip(labellings, probability, strict=True)
             ]
-            for labellings, probability in ranked
-        ]
+        return found
 
     def predict_spans(self, X: Any, *, given: Any = None) -> list[list[tuple[int, int, str, float]]]:
         """For each sequence the chunks of its most probable labelling: first token, end, type and probability.
@@ -114,26 +127,30 @@ class SequencePredictor(Fitted[SequenceModel]):
         """
         from loglinear.evaluation.chunks import chunk_ends, chunk_spans
 
-        encoded, allowed = self._encode(X, given)
+        corpus = self._corpus(X)
+        encoded, allowed = self._encode(corpus, given)
         labels, n_threads = self._decode(encoded, allowed), thread_count(self.threads)
         starts, ends, types = chunk_spans((labels, self.classes_, encoded.offsets))
         ending = chunk_ends(self.classes_)
         probability = self.model_.span_probabilities(encoded, labels, (starts, ends), ending, allowed, n_threads)
         sequence = np.searchsorted(encoded.offsets, starts, side="right") - 1
         first = encoded.offsets[sequence]
-        spans: list[list[tuple[int, int, str, float]]] = [[] for _ in range(encoded.n_sequences)]
+        spans: list[list[tuple[int, int, str, float]]] = [[] for _ in corpus.given_offsets[1:]]
         rows = zip((starts - first).tolist(), (ends - first).tolist(), types, probability.tolist(), strict=True)
-        for i, row in zip(sequence.tolist(), rows, strict=True):
+        for i, row in zip(_filled(corpus)[sequence].tolist(), rows, strict=True):
             spans[i].append(row)
         return spans
 
     def log_probability(self, X: Any, y: Any) -> Float:
         """log p(y given x) of each sequence [S]."""
-        encoded, _ = self._encode(X, None)
-        gold = Annotation.from_python(y, encoded.offsets).gold(self.classes_)
+        corpus = self._corpus(X)
+        encoded, _ = self._encode(corpus, None)
+        gold = Annotation.from_python(y, corpus.given_offsets).gold(self.classes_)
         if gold.allowed is not None:
             raise DataError("log_probability needs one label a token")
-        return self.model_.log_probability(encoded, gold.labels, thread_count(self.threads))
+        log_p = np.zeros(len(corpus.given_offsets) - 1)  # an empty sequence has one labelling
+        log_p[_filled(corpus)] = self.model_.log_probability(encoded, gold.labels, thread_count(self.threads))
+        return log_p
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, metric: str = "accuracy") -> float:
         """Share of tokens labelled right (or chunk F1 with ``metric="f1"``), from 0 to 1."""
@@ -149,7 +166,8 @@ class SequencePredictor(Fitted[SequenceModel]):
             raise OptionError("sample_weight goes with metric='accuracy' only")
         from loglinear.training.problem import example_weights  # here: labelling a file has no use for it
 
-        weights = np.repeat(example_weights(sample_weight, encoded.n_sequences), np.diff(encoded.offsets))
+        lengths = np.diff(corpus.given_offsets)
+        weights = np.repeat(example_weights(sample_weight, len(lengths)), lengths)
         right, settled = annotation.known_only(self.classes_) == predicted, annotation.settled
         return float(np.average(right[settled], weights=weights[settled])) if settled.any() else 0.0
 
@@ -170,7 +188,7 @@ class SequencePredictor(Fitted[SequenceModel]):
         return self.model_.decode(encoded, allowed, decoding, thread_count(self.threads), table)
 
     def _corpus(self, X: Any) -> Corpus:
-        return corpus_of(X, as_rows=self._fitted().takes_rows)
+        return corpus_of(X, as_rows=self._fitted().takes_rows, empty=True)
 
     def _encode(self, X: Any, given: Any) -> tuple[Any, UInt8 | None]:
         """The sequences in numbers, and the labels allowed [N, Y] (None: all)."""
@@ -178,7 +196,7 @@ class SequencePredictor(Fitted[SequenceModel]):
         encoded = self.model_.encode(corpus, thread_count(self.threads))
         if given is None:
             return encoded, None
-        annotation = given if isinstance(given, Annotation) else Annotation.from_python(given, encoded.offsets)
+        annotation = given if isinstance(given, Annotation) else Annotation.from_python(given, corpus.given_offsets)
         gold = annotation.gold(self.classes_)
         if gold.allowed is not None:
             return encoded, gold.allowed
@@ -205,6 +223,11 @@ class SequencePredictor(Fitted[SequenceModel]):
         return self._fitted().named("edge")
 
     @property
+    def dense_weights_(self) -> dict[tuple[str, ...], float]:
+        """{(dense column, label): weight}, of the columns as the model standardises them."""
+        return self._fitted().named("dense")
+
+    @property
     def segment_weights_(self) -> dict[tuple[str, ...], float]:
         """{(segment attribute, segment label): weight}, of ``structure="segments"``."""
         return self._fitted().named("segment")
@@ -225,6 +248,11 @@ class SequencePredictor(Fitted[SequenceModel]):
         return self._fitted().named("fourgram")
 
 
+def _filled(corpus: Corpus) -> Int64:
+    """The numbers of the sequences that are not empty, among those that were given."""
+    return np.flatnonzero(np.diff(corpus.given_offsets))
+
+
 def _cut(tokens: list[T], offsets: Int64) -> list[list[T]]:
     """What tokens have, a list for each sequence."""
     return [tokens[first:end] for first, end in pairwise(offsets.tolist())]
@@ -242,9 +270,12 @@ class LoadedTagger(SequencePredictor):
     model : SequenceModel, CombinedModel or ClassifierModel
     threads : int or None
         All cores if None.
+    data : dict of str to str, optional
+        How files of the training data were read: format, separator, comments.
     """
 
-    def __init__(self, model: Any, threads: int | None = None) -> None:
+    def __init__(self, model: Any, threads: int | None = None, data: dict[str, str] | None = None) -> None:
+        self.data_ = data or {}
         self.model_ = model
         self.classes_ = list(model.labels)
         self.threads = threads
@@ -257,15 +288,17 @@ class LoadedTagger(SequencePredictor):
             from loglinear.estimators.tagger import local
 
             return cls(local.from_storage(read), threads)
+        data: dict[str, str] = {}
         if read.kind == tagger_file.KIND:
             model: Any = stored_model(read)
+            data = tagger_file.read_data(read)
         else:
             from loglinear.estimators.tagger import combined
 
             if read.kind != combined.KIND:
                 raise ModelKindError(read.file, read.kind[:40], tagger_file.KIND)
             model = combined.from_storage(read)
-        return cls(model.with_weights(np.asarray(model.weights, dtype=np.float64)), threads)
+        return cls(model.with_weights(np.asarray(model.weights, dtype=np.float64)), threads, data)
 
 
 def stored_model(read: Reader) -> SequenceModel:

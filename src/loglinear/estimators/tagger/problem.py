@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from loglinear.data import Columns
 from loglinear.data.columns.corpus import Attributes
 from loglinear.errors import OptionError
 from loglinear.estimators.conventions import clone
-from loglinear.estimators.options import OBSERVED_ONLY
+from loglinear.estimators.options import OBSERVED_ONLY, read_class_weight
 from loglinear.estimators.tagger.inputs import Annotation, Corpus, Encoder, checked_weights, encoder_for
 from loglinear.estimators.tagger.model import ChainModel, SequenceModel, TrainingData, check_size, model_class
 from loglinear.estimators.tagger.training import HmmTraining, even_base, label_names
@@ -35,6 +36,7 @@ from loglinear.structures.chain.structure import Chain
 from loglinear.structures.gold import Gold
 from loglinear.structures.structure import Scores, Structure
 from loglinear.system import thread_count
+from loglinear.training.problem import example_weights
 
 
 @dataclass(frozen=True)
@@ -233,29 +235,41 @@ BASE_ROUNDS, BASE_STEP_SMOOTHING = 20, 0.01  # of EM, for a base where labels ar
 
 
 def prepared(
-    options: Any, corpus: Corpus, annotation: Annotation, sample_weight: Any, label_column: int | None
+    options: Any,
+    corpus: Corpus,
+    annotation: Annotation,
+    sample_weight: Any,
+    label_column: int | None,
+    known: SequenceModel | None = None,
+    classes: Collection[str] = (),
 ) -> Problem:
     """The problem that a tagger with these ``options`` (its attributes) is to solve.
 
     ``sample_weight`` is a number for each sequence, or None; ``label_column`` is that of the corpus, None if the labels
-    were given separately.
+    were given separately. The model has all labels, attributes and features of ``known``, and the labels ``classes``.
     """
     criterion = CRITERIA.part(options.criterion)
     weights = checked_weights(corpus, sample_weight)
+    if corpus.dense is not None or options.vectors is not None:
+        _check_dense(criterion, options.criterion)
     template = options.template if criterion.learns_weights else TemplateSet.parse("B\n")
     encoder = encoder_for(
         corpus, template, options.gazetteers or (), options.pair_features, label_column, options.hash_bits,
-        all_gazetteers=options.structure == "chain",
+        all_gazetteers=options.structure == "chain", edge=options.edge or (),
     )  # fmt: skip
     if not criterion.learns_from_hidden() and not annotation.settled.all():
         message = f"criterion={options.criterion!r} needs one label for each token; cll takes partial ones"
         raise annotation.place(int(np.argmin(annotation.settled)), message)
     values = dict(CRITERIA.spec(options.criterion).values)
-    labels = annotation.label_set() if criterion.learns_weights else label_names(annotation, values.get("labels"))
+    if known is not None or classes:
+        labels = sorted(annotation.label_names().union(() if known is None else known.labels, classes))
+    else:
+        labels = annotation.label_set() if criterion.learns_weights else label_names(annotation, values.get("labels"))
     if options.structure == ChainModel.structure_name:
         check_size(len(labels) * options.sub_labels, options.order, has_edges=False)  # before anything large is made
     gold = annotation.gold(labels)
     label_counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
+    weights = class_weighted(options.class_weight, gold, labels, corpus.offsets, weights)
     base, sampling = None, None
     if criterion.uses_base:
         hidden = criterion.learns_weights and (gold.allowed is not None or options.sub_labels > 1)
@@ -264,8 +278,10 @@ def prepared(
         else:
             base, sampling, corpus = _fitted_base(options, corpus, gold, labels, label_column, weights)
     transitions = _transitions(options, encoder) if criterion.learns_weights else "none"
-    data = TrainingData(options, corpus, encoder, gold, labels, transitions, bool(values.get("input_only")))
+    data = TrainingData(options, corpus, encoder, gold, labels, transitions, bool(values.get("input_only")), known)
     model, encoded, gold = model_class(options.structure).collect(data)
+    if options.min_freq:
+        model, encoded = _frequent(options.min_freq, model, encoded, gold, corpus, known)
     if decoded_locally(options.criterion):
         model = replace(model, local=True)  # type: ignore[call-arg]  # criteria of pieces are for chains
     if base is not None:
@@ -274,6 +290,69 @@ def prepared(
         base.check(encoded, gold.labels)
     problem = Problem(model, encoded, gold, weights, label_counts, corpus, label_column, sampling)
     return problem.marked_for(problem.criterion(options.criterion, options.cost), options.seed)
+
+
+def _check_dense(criterion: Any, name: str) -> None:
+    """Refuse dense features for criteria that ask how probable features are."""
+    joint = dict(CRITERIA.spec(name).values).get("joint") or "joint" in name
+    if criterion.uses_base or not criterion.learns_weights or joint:
+        raise OptionError(
+            f"criterion={name!r} models the tokens themselves and cannot take dense features; criteria of labels given "
+            "tokens can: cll, softmax-margin, max-margin, memm, perceptron and others"
+        )
+
+
+def class_weighted(
+    class_weight: Any, gold: Gold, labels: list[str], offsets: Int64, weights: Float | None
+) -> Float | None:
+    """The weight of each sequence's loss [S], times what the labels of its tokens weigh on average.
+
+        w_s  <-  w_s / T_s  sum_t c(Y_t)            c(Y) = mean of c(y) over the labels y that the annotation leaves
+
+    c(y) is what ``class_weight`` gives the label, 1 for a label that it does not name; ``balanced`` is
+    c(y) = N / (K n_y) with the weighted counts n_y of the K labels that occur, and N their sum.
+    """
+    if class_weight is None:
+        return weights
+    lengths = np.diff(offsets)
+    own = np.ones(len(lengths)) if weights is None else weights
+    settled = gold.labels >= 0
+    if class_weight == "balanced":
+        counts = np.bincount(gold.labels[settled], np.repeat(own, lengths)[settled], len(labels))
+        n_met = max(1, np.count_nonzero(counts))
+        each = np.where(counts > 0.0, counts.sum() / (n_met * np.where(counts > 0.0, counts, 1.0)), 1.0)
+    else:
+        given = read_class_weight(class_weight)
+        if unknown := sorted(set(given) - set(labels)):
+            raise OptionError(
+                f"class_weight: {unknown[0]!r} is not a label of the training data; there are {', '.join(labels)}"
+            )
+        each = np.array([given.get(label, 1.0) for label in labels])
+    tokens = each[gold.labels]
+    if gold.allowed is not None:
+        hidden = np.flatnonzero(~settled)
+        allowed = gold.allowed[hidden].astype(np.float64)
+        tokens[hidden] = allowed @ each / np.maximum(1.0, allowed.sum(axis=1))
+    return example_weights(own * np.add.reduceat(tokens, offsets[:-1]) / lengths, len(lengths))
+
+
+def _frequent(
+    least: float, model: SequenceModel, encoded: Any, gold: Gold, corpus: Corpus, known: SequenceModel | None
+) -> tuple[SequenceModel, Any]:
+    """The model with the features whose values add up to ``least`` in the annotated corpus, and those of ``known``."""
+    if gold.allowed is not None:
+        raise OptionError(
+            f"min_freq={least:g} counts features with their labels, so that every token needs one label (no partial "
+            "labels, no sub_labels); min_count counts attributes alone"
+        )
+    counts = np.asarray(model.counts(encoded, gold.labels).sum(axis=0), dtype=np.float64).ravel()
+    kept = counts >= least
+    if known is not None and isinstance(model, ChainModel):
+        kept |= model.shared_with(known)
+    if not kept.any():
+        raise OptionError(f"min_freq={least:g} leaves no feature; the most frequent one occurs {counts.max():g} times")
+    model = model.keeping(kept)
+    return model, model.encode(corpus)
 
 
 def check_emitted(corpus: Any, what: str) -> None:
@@ -326,7 +405,7 @@ def _hidden_base(
     spec = f"hmm:smoothing={smoothing!r},transition_smoothing={step_smoothing!r},rounds={BASE_ROUNDS}"
     unused = ("base", "optimizer", "template", "gazetteers", "l2", "variance")
     hmm_options = clone(options).set_params(
-        criterion=spec, cost=None, l1=0.0, min_count=1, pair_features=False, **dict.fromkeys(unused)
+        criterion=spec, cost=None, l1=0.0, min_count=1, pair_features=False, edge=None, **dict.fromkeys(unused)
     )
     problem = prepared(hmm_options, corpus, annotation, weights, label_column)
     hmm = problem.criterion(spec)

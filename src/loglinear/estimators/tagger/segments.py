@@ -58,7 +58,11 @@ class SegmentModel(SequenceModel):
 
     @classmethod
     def collect(cls, data: TrainingData) -> tuple[Self, EncodedSegments, Gold]:
-        options, corpus, encoder, gold, labels, transitions, _ = data
+        options, corpus, encoder, gold, labels, transitions, _, known = data
+        if corpus.dense is not None:
+            raise OptionError(f"structure='segments' has no dense features; leave out {', '.join(corpus.dense)}")
+        if known is not None:
+            raise OptionError("a model of segments does not grow; train one of all data with fit, or structure='chain'")
         constraints, n_threads = constraints_of(options.constraints, labels), thread_count(options.threads)
         scheme, gold = scheme_of(labels, constraints, options.max_length, corpus, gold)
         check_annotation(corpus, gold, scheme, constraints)
@@ -248,7 +252,7 @@ def _length(asked: Any, value: Any) -> int:
             f"max_length={asked!r:.60}: {value!r:.20} is not a whole number; give one, or one for each label as in "
             "PER=4,ORG=8"
         )
-    if not 1 <= int(value) <= MOST_LENGTH:
+    if (isinstance(value, str) and len(value) > 9) or not 1 <= int(value) <= MOST_LENGTH:
         raise OptionError(f"max_length={asked!r:.60}: lengths of segments lie between 1 and {MOST_LENGTH}")
     return int(value)
 

@@ -163,7 +163,7 @@ class TaggerTraining(Learnable):
 
     def dev_data(self, X: Any, y: Any) -> DevSequences:
         model = self.problem.model
-        corpus = corpus_of(X, as_rows=isinstance(model.encoder, TemplateEncoder))
+        corpus = corpus_of(X, as_rows=isinstance(model.encoder, TemplateEncoder), empty=True)
         encoded = model.encode(corpus)
         annotation = annotation_of(corpus, y, self.label_column, self.partial)
         if not annotation.label_names() & set(model.labels):

@@ -21,7 +21,6 @@ from typing import Any
 import loglinear
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.data import read_columns
-from loglinear.ending import temporary_folder
 from loglinear.errors import LoglinearError
 from loglinear.experiments.bench import script
 from loglinear.experiments.bench.job import Job, score_tagged
@@ -29,6 +28,7 @@ from loglinear.experiments.bench.ours import takes_l2
 from loglinear.experiments.bench.peer import parameters, plans_of
 from loglinear.experiments.workers import Say
 from loglinear.features.templates.language import TemplateSet
+from loglinear.system import temporary_folder
 
 FEW = 100  # sentences
 LAUNCHER = """

@@ -15,6 +15,7 @@ from loglinear.experiments.charts import COLOURS, canvas, drawing, table_chart
 from loglinear.experiments.comparison.result import ComparisonResult, System
 from loglinear.experiments.tables import MISSING, Table, number, size
 from loglinear.experiments.tuning.run import TITLES
+from loglinear.wording import how_many
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1b1b1b; --soft: #666; --line: #ddd; --back: #fff; --strong: #f3f6fa; }
@@ -145,7 +146,7 @@ def _tried(figure: str, system: System) -> str:
     for cell in sorted(system.tuned, key=lambda cell: -cell.score):
         shown = [number(cell.score, 2), f"{100 * cell.share:g} %", number(cell.seconds, 2), f"{cell.passes:,}"]
         table.add(cell.name, [cell.score], shown)
-    summary = f"{escape(system.name)}: {len(system.tuned)} settings"
+    summary = f"{escape(system.name)}: {how_many(len(system.tuned), 'setting')}"
     return f"<details><summary>{summary}</summary>{table_html(table)}</details>"
 
 
@@ -176,7 +177,7 @@ def score_table(result: ComparisonResult) -> Table:
     """Scores on the test data, and p values against the best."""
     names = list(result.best.scores)
     table = Table(
-        f"On the test data ({result.facts['test sentences']:,} sentences), the best first",
+        f"On the test data ({how_many(result.facts['test sentences'], 'sentence')}), the best first",
         ["criterion", *(TITLES[name] for name in names), "bootstrap p", "McNemar p", "t-test p", "ECE", "dev"],
     )
     for system in result.systems:
@@ -200,7 +201,8 @@ def score_table(result: ComparisonResult) -> Table:
 def training_table(result: ComparisonResult) -> Table:
     """The cost of each training, and the setting that was chosen."""
     table = Table(
-        f"Training on {result.facts['training sentences']:,} sentences ({result.facts['training tokens']:,} tokens)",
+        f"Training on {how_many(result.facts['training sentences'], 'sentence')} "
+        f"({how_many(result.facts['training tokens'], 'token')})",
         ["criterion", "seconds", "passes", "features", "model", "settings tried", "chosen on the dev data"],
     )
     for system in result.systems:

@@ -49,13 +49,15 @@ FINISHED = {
 }  # fmt: skip
 
 
-def write_report(paths: list[Path], output: Path) -> list[Path]:
+def write_report(paths: list[Path], output: Path, keep: bool = False) -> list[Path]:
     """Write the page, and its figures in a folder beside it; returns all files that were written.
 
     Several runs of one paper, as with other seeds or corpora, have separate sections and figures: those after the first
-    have their number in the heading and in the names of their figures.
+    have their number in the heading and in the names of their figures. With ``keep``, the sections of an existing page
+    stay unless one of these runs replaces them, in the papers' order.
     """
-    parts, figures, runs = [HEAD], dict[str, str](), Counter[str]()
+    sections = _sections(output) if keep and output.exists() else {}
+    figures, runs = dict[str, str](), Counter[str]()
     for path in paths:
         content = read_results(path, "reproduce")
         if "tables" not in content:
@@ -68,11 +70,15 @@ def write_report(paths: list[Path], output: Path) -> list[Path]:
             text, drawn = _section(content, runs[paper])
         except (KeyError, TypeError, ValueError, OverflowError) as error:  # wrong fields or points
             raise unreadable(repr(error), path) from None
-        parts.append(text)
+        sections[text.partition("\n")[0]] = text
         figures |= drawn
     written = [output]
+    if keep:
+        order = [f"## {paper.title}" for paper in PAPERS.values()]
+        rank = {heading: order.index(heading.partition(", run ")[0]) for heading in sections}
+        sections = {heading: sections[heading] for heading in sorted(sections, key=rank.__getitem__)}
     with atomic_output(output) as out:
-        out.write("\n".join(parts).encode())
+        out.write("\n".join([HEAD, *sections.values()]).encode())
     for name, svg in sorted(figures.items()):
         place = output.parent / FIGURES / name
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -80,6 +86,25 @@ def write_report(paths: list[Path], output: Path) -> list[Path]:
             out.write(svg.encode())
         written.append(place)
     return written
+
+
+def _sections(page: Path) -> dict[str, str]:
+    """The sections of a page that :func:`write_report` has written, by heading.
+
+    Raises
+    ------
+    DataError
+        If it is another page.
+    """
+    try:
+        head, *sections = page.read_text(encoding="utf-8").split("\n## ")
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot be read ({error}); name another file, or leave out --keep", str(page)) from None
+    found = {heading: text for text in ("## " + each for each in sections) for heading in text.splitlines()[:1]}
+    known = {f"## {paper.title}" for paper in PAPERS.values()}
+    if head.strip() != HEAD.strip() or not {heading.partition(", run ")[0] for heading in found} <= known:
+        raise DataError("no page of results; name another file, or leave out --keep", str(page))
+    return found
 
 
 def _section(content: dict[str, Any], run: int) -> tuple[str, dict[str, str]]:

@@ -488,8 +488,6 @@ class Run:
         The first seed.
     n_seeds : int
         How many seeds; they follow each other.
-    recipe : bool
-        Whether a paper's own way of training is run beside ours, if it takes much longer.
     """
 
     corpus: str
@@ -497,7 +495,6 @@ class Run:
     cells: Cells
     seed: int = 0
     n_seeds: int = 1
-    recipe: bool = False
 
     @property
     def seeds(self) -> range:

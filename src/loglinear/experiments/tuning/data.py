@@ -50,11 +50,17 @@ class Data:
         cls, X: Any, y: Any, as_rows: bool, weights: Any = None, label_column: int = -1, partial: bool = False
     ) -> Data:
         """Data as users give it: a corpus, or sequences of rows (``as_rows``) or of features, and labels."""
-        corpus = X if isinstance(X, Columns | Attributes) else corpus_of(X, as_rows)
+        corpus = X if isinstance(X, Columns | Attributes) else corpus_of(X, as_rows, empty=True)
         if not len(corpus):
             raise DataError("there is no sequence in the data", corpus.name)
-        checked = None if weights is None else example_weights(weights, len(corpus))
-        data = cls(corpus, None if y is None else list(y), checked, label_column, partial)
+        lengths = np.diff(corpus.given_offsets)
+        checked, labels = None if weights is None else example_weights(weights, len(lengths)), y
+        if corpus.given is not None and y is not None:
+            annotation_of(corpus, labels := list(y))  # names the sequences as they were given
+            labels = [own for own, length in zip(labels, lengths.tolist(), strict=True) if length]
+            corpus = replace(corpus, given=None)
+        checked = None if checked is None else checked[lengths > 0]
+        data = cls(corpus, None if labels is None else list(labels), checked, label_column, partial)
         data.annotation  # noqa: B018  # raises if the labels are wrong
         return data
 

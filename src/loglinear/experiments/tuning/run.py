@@ -30,6 +30,7 @@ from loglinear.experiments.tuning.data import Data, Metric, judged, metric_for, 
 from loglinear.experiments.tuning.grid import Candidate, candidates, penalty_of, validated, warm_chains
 from loglinear.experiments.workers import Emit, Pool
 from loglinear.system import thread_count
+from loglinear.wording import how_many
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The trainings that make the cells of a tuning, and what an observer sees of them.
@@ -393,7 +394,7 @@ class TuningResult:
         spread = ["+-"] if self.best.spread is not None else []
         parted = ["trained on"] if any(cell.share < 1.0 for cell in self.cells) else []
         titles = [TITLES.get(name, name) for name in (*function, *names)]
-        table = Table(f"{len(self.cells)} settings, judged by {self.metric}",
+        table = Table(f"{how_many(len(self.cells), 'setting')}, judged by {self.metric}",
                       ["setting", *titles, *spread, *parted, "seconds", "passes", "features"])  # fmt: skip
         for cell in self.cells:
             figures = [cell.score if name in function else cell.scores.get(name) for name in (*function, *names)]

@@ -93,10 +93,11 @@ class TemplateEncoder:
         self._macros = [np.array(rows, dtype=np.int32).reshape(-1, 3) for rows in macros]
         skeletons = list(dict.fromkeys(template.skeleton for template in self._observing))
         self._group_of = [skeletons.index(template.skeleton) for template in self._observing]
-        self._template_of_group = [self._observing[self._group_of.index(g)] for g in range(len(skeletons))]
+        self.group_templates = [self._observing[self._group_of.index(g)] for g in range(len(skeletons))]
         self.reach = max((abs(m.row) for template in self._observing for m in template.macros), default=0) + 1
-        self.groups: list[Group] = [Group.empty(len(template.macros)) for template in self._template_of_group]
+        self.groups: list[Group] = [Group.empty(len(template.macros)) for template in self.group_templates]
         self._quick: tuple[QuickEncoder | None] | None = None  # None: not built yet
+        self.star_is_bigram = True  # old model files have an attribute of label pairs for a bare *
 
     # -- encoding ------------------------------------------------------------------------------------------------
 
@@ -107,7 +108,7 @@ class TemplateEncoder:
         threads: each works on its own tables.
         """
         self._quick = None
-        self.groups = [Group.empty(len(template.macros)) for template in self._template_of_group]
+        self.groups = [Group.empty(len(template.macros)) for template in self.group_templates]
         blocks = self._located(corpus, n_threads, grow=True)
         firsts, renamed = self._bases()[self._group_of], None
         if min_count > 1:
@@ -177,8 +178,17 @@ class TemplateEncoder:
         sources = np.zeros((max(1, len(self.sources)), corpus.n_tokens), dtype=np.int32)
         for i, (ids, observed) in enumerate(self.observations(corpus)):
             sources[i] = self.values.ids(observed)[ids]
-        before, after = map(self.values.ids, self.boundaries)
-        return Values(sources, before, after)
+        before, after = np.moveaxis(self.boundary_values(), 1, 0)
+        return Values(sources, np.ascontiguousarray(before), np.ascontiguousarray(after))
+
+    def boundary_values(self) -> Int32:
+        """Numbers of the values of each source before and after a sequence [sources, 2, reach], by distance from it."""
+        found = np.empty((max(1, len(self.sources)), 2, self.reach), dtype=np.int32)
+        found[:] = UNKNOWN if self.templates.wapiti else np.stack(list(map(self.values.ids, self.boundaries)))
+        for i, macro in enumerate(self.sources if self.templates.wapiti else ()):
+            compute = macro.compute()
+            found[i] = [self.values.ids([s if s is None else compute(s) for s in side]) for side in self.boundaries]
+        return found
 
     def observations(self, corpus: Columns) -> Iterator[tuple[Int32, list[str | None]]]:
         """For each source, ids [N] and the observation of each id; None where there is none."""
@@ -199,11 +209,15 @@ class TemplateEncoder:
         """The values before and after a sequence, by distance from it; None if rows there give no attribute."""
         if self.templates.inside:
             return [[None] * self.reach] * 2
+        if self.templates.wapiti:
+            return [[f"_x{sign}{k if k < 5 else '#'}" for k in range(1, self.reach + 1)] for sign in "-+"]
         return [[f"_B{sign}{k}" for k in range(1, self.reach + 1)] for sign in "-+"]
 
     def scopes(self) -> tuple[Int64, Int64]:
         """The templates whose attributes are joined with labels, and with pairs of labels."""
-        scopes = [template.scope for template in self._observing]
+        scopes = [
+            "state" if self.star_is_bigram and _is_star(template) else template.scope for template in self._observing
+        ]
         if self.pair_features == PAIRS_ONLY:  # with labels at first positions: see :meth:`scoped`
             scopes = ["both"] * len(scopes)
         elif self.pair_features:
@@ -233,17 +247,17 @@ class TemplateEncoder:
         strings = self.values.strings
         return [
             template.render(strings[v] for v in key)
-            for template, group in zip(self._template_of_group, self.groups, strict=True)
+            for template, group in zip(self.group_templates, self.groups, strict=True)
             for key in group.used.tolist()
         ]
 
     def matching(self, other: TemplateEncoder) -> Int32:
         """For each of ``other``'s attributes, the number of the same attribute here, or -1."""
         same_value = np.append(self.values.ids(other.values.strings), UNKNOWN).astype(np.int32)
-        group_of = {template.skeleton: g for g, template in enumerate(self._template_of_group)}
+        group_of = {template.skeleton: g for g, template in enumerate(self.group_templates)}
         bases = self._bases()
         parts = [np.zeros(0, dtype=np.int32)]
-        for template, group in zip(other._template_of_group, other.groups, strict=True):
+        for template, group in zip(other.group_templates, other.groups, strict=True):
             rows, g = np.full(group.n_keys, UNKNOWN, dtype=np.int32), group_of.get(template.skeleton)
             if g is not None:
                 rows = self.groups[g].rows_of(same_value[group.used])
@@ -264,6 +278,7 @@ class TemplateEncoder:
             used[keys.ravel()] = True
         renumbered = np.where(used, np.cumsum(used) - 1, UNKNOWN).astype(np.int32)
         encoder = TemplateEncoder(self.templates, self.gazetteers, self.pair_features)
+        encoder.star_is_bigram = self.star_is_bigram
         encoder.values = Vocabulary([self.values[i] for i in np.flatnonzero(used).tolist()], locked=True)
         encoder.groups = [Group.from_keys(renumbered[keys]) for keys in tuples]
         return encoder
@@ -275,6 +290,7 @@ class TemplateEncoder:
             "template": str(self.templates),
             "pair_features": self.pair_features,
             "gazetteers": [gazetteer.to_dict() for gazetteer in self.gazetteers.values()],
+            **({"star_is_bigram": self.star_is_bigram} if any(map(_is_star, self._observing)) else {}),
         }
 
     def to_arrays(self) -> dict[str, Array]:
@@ -292,9 +308,10 @@ class TemplateEncoder:
     def from_storage(cls, header: dict[str, Any], arrays: Mapping[str, Array], strings: list[str]) -> TemplateEncoder:
         """Rebuild from :meth:`to_header`, :meth:`to_arrays` and :attr:`strings`; checks every bound."""
         encoder = cls(*cls._stored(header))
+        encoder.star_is_bigram = encoder.stored_star(header)
         encoder.values = Vocabulary(strings, locked=True)
         sizes, keys = arrays["group_sizes"], arrays["keys"]
-        widths = [len(template.macros) for template in encoder._template_of_group]
+        widths = [len(template.macros) for template in encoder.group_templates]
         if (sizes.ndim, keys.ndim) != (1, 1) or sizes.dtype != np.int64 or keys.dtype != np.int32:
             raise ValueError("the attribute table is not of whole numbers in a row")
         if len(sizes) != len(widths) or (sizes < 0).any() or int(np.dot(sizes, widths)) != len(keys):
@@ -310,12 +327,21 @@ class TemplateEncoder:
         ]
         return encoder
 
+    def stored_star(self, header: Mapping[str, Any]) -> bool:
+        """Whether a bare ``*`` is a label bigram in a model file, as it was not in old ones."""
+        return bool(header.get("star_is_bigram", not any(map(_is_star, self._observing))))
+
     @staticmethod
     def _stored(header: dict[str, Any]) -> tuple[TemplateSet, dict[str, Gazetteer], bool | str]:
         """Templates, gazetteers and ``pair_features`` from :meth:`to_header`."""
         gazetteers = [Gazetteer.from_dict(stored) for stored in header["gazetteers"]]
         templates = TemplateSet.parse(header["template"])
         return templates, {gazetteer.name: gazetteer for gazetteer in gazetteers}, stored_pair_features(header)
+
+
+def _is_star(template: Template) -> bool:
+    """Whether it is a bare ``*``, or one with literal text only."""
+    return template.scope == "both" and not template.macros
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -330,7 +356,7 @@ class TemplateEncoder:
 
 
 class Values(NamedTuple):
-    """Numbers of the values of each source at each position [sources, N], and of those before and after a sequence."""
+    """Numbers of the values of each source at each position [sources, N], and before and after it [sources, reach]."""
 
     sources: Int32
     before: Int32
@@ -389,9 +415,9 @@ def _locate(
                 if macros[j, 2]:
                     place = first + row - 1 if row > 0 else end + row
                 if place < first:
-                    value = before[first - place - 1]
+                    value = before[macros[j, 0], first - place - 1]
                 elif place >= end:
-                    value = after[place - end]
+                    value = after[macros[j, 0], place - end]
                 else:
                     value = sources[macros[j, 0], place]
                 key[j] = value
@@ -456,7 +482,7 @@ class Group:
         """Row of each of the tuples ``keys`` [B, M] (negative entries are never found), or -1."""
         macros = np.zeros((keys.shape[1], 3), dtype=np.int32)
         macros[:, 0] = np.arange(keys.shape[1])
-        out, nothing = np.empty(len(keys), dtype=np.int32), np.zeros(0, dtype=np.int32)
+        out, nothing = np.empty(len(keys), dtype=np.int32), np.zeros((1, 0), dtype=np.int32)
         sources = np.ascontiguousarray(keys.T) if keys.shape[1] else np.zeros((1, len(keys)), dtype=np.int32)
         self.locate(Values(sources, nothing, nothing), np.array([0, len(keys)]), macros, out, grow=False)
         return out

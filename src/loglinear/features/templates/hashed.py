@@ -20,12 +20,12 @@ import numpy as np
 
 from loglinear.arrays import Array, Bool, Int32, Int64, UInt64
 from loglinear.data.columns.corpus import Attributes, Columns
-from loglinear.errors import OptionError
+from loglinear.errors import OptionError, TemplateError
 from loglinear.features.encoding import UNKNOWN, AttributeBlocks, EncodedCorpus, stored_pair_features
-from loglinear.features.names import NameEncoder
+from loglinear.features.names import NameEncoder, stored_edge
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.gazetteer import Gazetteer
-from loglinear.features.templates.language import TemplateSet
+from loglinear.features.templates.language import WAPITI, TemplateSet
 from loglinear.system import in_threads
 
 FEWEST_BITS, MOST_BITS = 8, 26
@@ -142,6 +142,8 @@ class HashedTemplateEncoder(_InBuckets, TemplateEncoder):
         buckets: Buckets,
     ) -> None:
         super().__init__(templates, gazetteers, pair_features)
+        if templates.wapiti:
+            raise TemplateError(f"a template with a line {WAPITI} cannot be hashed (hash_bits)")
         self.buckets = buckets
         self._seeds = string_hashes("\0".join(template.skeleton) for template in self._observing)
 
@@ -185,13 +187,17 @@ class HashedTemplateEncoder(_InBuckets, TemplateEncoder):
 
     def keeping(self, kept: Bool) -> HashedTemplateEncoder:
         buckets = self.buckets.keeping(kept)
-        return HashedTemplateEncoder(self.templates, self.gazetteers, self.pair_features, buckets)
+        encoder = HashedTemplateEncoder(self.templates, self.gazetteers, self.pair_features, buckets)
+        encoder.star_is_bigram = self.star_is_bigram
+        return encoder
 
     @classmethod
     def from_storage(
         cls, header: dict[str, Any], arrays: Mapping[str, Array], strings: list[str]
     ) -> HashedTemplateEncoder:
-        return cls(*cls._stored(header), Buckets.from_storage(header, arrays))
+        encoder = cls(*cls._stored(header), Buckets.from_storage(header, arrays))
+        encoder.star_is_bigram = encoder.stored_star(header)
+        return encoder
 
 
 class _Source:
@@ -250,15 +256,15 @@ class HashedNameEncoder(_InBuckets, NameEncoder):
 
     Parameters
     ----------
-    pair_features
+    pair_features, edge
         As for :class:`NameEncoder`.
     buckets : Buckets
     """
 
     kind = "hashed-names"
 
-    def __init__(self, pair_features: bool | str, buckets: Buckets) -> None:
-        super().__init__(pair_features)
+    def __init__(self, pair_features: bool | str, buckets: Buckets, edge: tuple[str, ...] = ()) -> None:
+        super().__init__(pair_features, edge)
         self.buckets = buckets
 
     def fit(self, corpus: Attributes, min_count: int = 1, n_threads: int = 1) -> EncodedCorpus:
@@ -276,8 +282,8 @@ class HashedNameEncoder(_InBuckets, NameEncoder):
         return self.buckets.of(string_hashes(corpus.values))
 
     def keeping(self, kept: Bool) -> HashedNameEncoder:
-        return HashedNameEncoder(self.pair_features, self.buckets.keeping(kept))
+        return HashedNameEncoder(self.pair_features, self.buckets.keeping(kept), self.edge)
 
     @classmethod
     def from_storage(cls, header: dict[str, Any], arrays: Mapping[str, Array], strings: list[str]) -> HashedNameEncoder:
-        return cls(stored_pair_features(header), Buckets.from_storage(header, arrays))
+        return cls(stored_pair_features(header), Buckets.from_storage(header, arrays), stored_edge(header))

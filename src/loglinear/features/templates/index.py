@@ -154,7 +154,7 @@ class AttributeIndex:
     ----------
     templates : sequence of TemplatePlan
     n_sources : int
-    boundaries : int32 [2, reach]
+    boundaries : int32 [sources, 2, reach]
         Numbers of the values before and after a sequence, by distance from it; -1 if unknown.
     n_values : int
         V, the number of values.
@@ -197,7 +197,7 @@ class AttributeIndex:
         keys, attributes = np.full(n_slots, -1, dtype=np.int64), np.full(n_slots, -1, dtype=np.int32)
         for base, codes, start, size in hashed:
             fill(codes, base, keys[start : start + size], attributes[start : start + size])
-        own_boundaries = np.ascontiguousarray(self._numbers[:, boundaries])
+        own_boundaries = self._numbers[np.arange(len(self._numbers))[:, None, None], boundaries[: len(self._numbers)]]
         direct_tables = np.concatenate([*direct, np.zeros(0, np.int32)])
         self._tables = Tables(pointer, all_macros, own_boundaries, tables, direct_tables, keys, attributes)
 
@@ -303,7 +303,7 @@ class QuickEncoder:
 
     def __init__(self, encoder: TemplateEncoder, plans: Sequence[TemplatePlan]) -> None:
         values = encoder.values
-        boundaries = np.stack([values.ids(strings) for strings in encoder.boundaries])
+        boundaries = encoder.boundary_values()
         self._sources, self._gazetteers = encoder.sources, encoder.gazetteers
         self._index = AttributeIndex(plans, len(self._sources), boundaries, len(values))
         self._in_state, self._in_edge = encoder.scopes()

@@ -34,20 +34,29 @@ sequence, ``@-1`` the last. For any macro, a row outside the sequence gives ``_B
 Two templates that differ only in rows and columns (``U:%x[-1,0]`` and ``U:%x[1,0]``) share their attributes, as in
 CRF++, where an attribute is its string. This is how to write a bag of words.
 
-A line ``%inside`` leaves out all attributes that look outside the sequence, in place of ``_B-1`` and the like.
+Where the corpus has names for its columns (CoNLL-U, tables), a macro may use a name in place of the number, as in
+``%x[-1,upos]``; :func:`with_numbers` replaces it.
+
+A line ``%inside`` leaves out all attributes that look outside the sequence, in place of ``_B-1`` and the like. A line
+``%wapiti`` has the macros do what they do in Wapiti, to the byte: ``%m`` and ``%t`` take its own regular expressions
+(:class:`~loglinear.features.templates.patterns.WapitiPattern`), capitals (``%X``) lower ASCII letters only, and outside
+the sequence are ``_x-1`` to ``_x-4`` and ``_x-#``, ``_x+1`` to ``_x+4`` and ``_x+#``, which macros look at as at other
+values.
+
+A bare ``*`` is the label bigram and an attribute that each position has.
 """
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from itertools import pairwise
 
 from loglinear.errors import TemplateError
-from loglinear.features.templates.patterns import Pattern
+from loglinear.features.templates.patterns import Pattern, WapitiPattern
 
 _MACRO = re.compile(
     r'%([A-Za-z]+)\[\s*(@?)\s*([+-]?\d+)\s*,\s*(\d+)\s*(?:,\s*(?:"((?:[^"\\]|\\.)*)"|([^\]"\s]+)\s*))?\]'
@@ -58,9 +67,11 @@ _WAPITI_CLASSES: dict[str, Callable[[str], bool]] = {
     "u": str.isupper,
     "p": lambda character: character in string.punctuation,
 }
+_NAMED = re.compile(r"(%[A-Za-z]+\[\s*@?\s*[+-]?\d+\s*,\s*)([^\W\d][^,\]\"]*?)(\s*[,\]])")
 _DIGITS = 9  # of a row or a column
 FARTHEST = 1000  # largest row: boundary values are numbered by their distance
 INSIDE = "%inside"
+WAPITI = "%wapiti"
 SCOPES = {"U": "state", "u": "state", "B": "edge", "b": "edge", "*": "both"}
 
 
@@ -135,8 +146,8 @@ def _tester(argument: str) -> Callable[[str], str | None]:
 
 
 def _length(argument: str) -> int:
-    if not (argument.isascii() and argument.isdecimal() and 1 <= int(argument) <= 1000):
-        raise TemplateError(f"a prefix or suffix needs a length from 1 to 1000, not {argument!r}")
+    if not (argument.isascii() and argument.isdecimal() and len(argument) < 10 and 1 <= int(argument) <= 1000):
+        raise TemplateError(f"a prefix or suffix needs a length from 1 to 1000, not {argument!r:.60}")
     return int(argument)
 
 
@@ -165,6 +176,19 @@ WITH_ARGUMENT: dict[str, Callable[[str], Callable[[str], str | None]]] = {
 GAZETTEER = "gazetteer"
 
 
+def _wapiti_function(function: str, argument: str) -> Callable[[str], str]:
+    """What a macro does in Wapiti."""
+    if function == "x":
+        return str
+    pattern = WapitiPattern(argument)
+    if function == "m":
+        return lambda value: pattern.find(value) or ""
+    return lambda value: "false" if pattern.find(value) is None else "true"
+
+
+_ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
 @dataclass(frozen=True)
 class Macro:
     """One observation: a function of the value ``row`` positions away in ``column``.
@@ -183,6 +207,8 @@ class Macro:
         Put the result in lower case (the macro's name begins with a capital).
     absolute : bool
         ``row`` counts from the ends of the sequence.
+    wapiti : bool
+        Do what Wapiti's macro of that name does.
     """
 
     row: int
@@ -191,12 +217,15 @@ class Macro:
     argument: str = ""
     lowered: bool = False
     absolute: bool = False
+    wapiti: bool = False
 
     def __post_init__(self) -> None:
         if self.function in WITH_ARGUMENT or self.function == GAZETTEER:
             if not self.argument:
                 raise TemplateError(f"%{self.function}[{self.row},{self.column}] needs an argument after the column")
-            if self.function != GAZETTEER:
+            if self.wapiti and self.function in "mt":
+                WapitiPattern(self.argument)
+            elif self.function != GAZETTEER:
                 WITH_ARGUMENT[self.function](self.argument)  # raises for a bad expression or length
         elif self.function not in PLAIN:
             known = ", ".join(f"%{name}" for name in [*PLAIN, *WITH_ARGUMENT, GAZETTEER])
@@ -205,18 +234,23 @@ class Macro:
             raise TemplateError(f"%{self.function} takes a row and a column only")
         if abs(self.row) > FARTHEST:
             raise TemplateError(f"row {self.row} is too far away; templates look at most {FARTHEST} positions away")
+        if self.wapiti and self.function not in ("x", "m", "t"):
+            raise TemplateError(f"there is no macro %{self.function} in Wapiti; there are %x, %m and %t")
         if self.column < 0:
             raise TemplateError(f"columns count from 0, not {self.column}")
         if self.absolute and self.row == 0:
             raise TemplateError("absolute rows count from 1 (or from -1 at the end), not 0")
 
     @property
-    def source(self) -> tuple[int, str, str, bool]:
+    def source(self) -> tuple[int, str, str, bool, bool]:
         """What is computed, regardless of the row: macros with the same source share their values."""
-        return (self.column, self.function, self.argument, self.lowered)
+        return (self.column, self.function, self.argument, self.lowered, self.wapiti)
 
     def compute(self) -> Callable[[str], str | None]:
         """The function from a value of the column to the observation (None: no attribute)."""
+        if self.wapiti:
+            own = _wapiti_function(self.function, self.argument)
+            return (lambda value: own(value).translate(_ASCII_LOWER)) if self.lowered else own
         function = PLAIN.get(self.function) or WITH_ARGUMENT[self.function](self.argument)
         if self.lowered:
             return lambda value: None if (observation := function(value)) is None else observation.lower()
@@ -230,6 +264,30 @@ class Macro:
         elif self.argument:
             argument = f",{self.argument}"
         return f"%{name}[{'@' if self.absolute else ''}{self.row},{self.column}{argument}]"
+
+
+def has_names(text: str) -> bool:
+    """Whether a template names a column, as in ``%x[0,upos]``."""
+    return any(_NAMED.search(line) for line in text.split("\n") if not line.startswith("#"))
+
+
+def with_numbers(text: str, names: Sequence[str], name: str = "template") -> str:
+    """A template's text with the columns' names replaced by their numbers; errors name ``name`` and the line."""
+    known = {column.lower(): number for number, column in reversed(list(enumerate(names)))}
+    exact = {column: number for number, column in enumerate(names)}
+
+    def replaced(line: int, match: re.Match[str]) -> str:
+        found = exact.get(match[2], known.get(match[2].lower()))
+        if found is None:
+            there = f"there are {', '.join(names)}" if names else "the columns of this data have numbers only"
+            raise TemplateError(f"{name}:{line}: there is no column {match[2]!r:.40}; {there}")
+        return f"{match[1]}{found}{match[3]}"
+
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if not line.startswith("#"):
+            lines[number - 1] = _NAMED.sub(partial(replaced, number), line)
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -249,8 +307,8 @@ class Template:
 
     @classmethod
     @lru_cache(maxsize=1024)  # a set checks that its lines can be read back
-    def parse(cls, line: str) -> Template:
-        """Read one line."""
+    def parse(cls, line: str, wapiti: bool = False) -> Template:
+        """Read one line; ``wapiti``: its macros are those of Wapiti."""
         pieces: list[str | Macro] = []
         end = 0
         for match in _MACRO.finditer(line):
@@ -260,7 +318,7 @@ class Template:
             argument = quoted if quoted is not None else bare or ""
             if max(len(row), len(column)) > _DIGITS:
                 raise TemplateError(f"{match.group()!r:.40}... has a row or a column of more than {_DIGITS} digits")
-            pieces.append(Macro(int(row), int(column), name.lower(), argument, name[0].isupper(), bool(at)))
+            pieces.append(Macro(int(row), int(column), name.lower(), argument, name[0].isupper(), bool(at), wapiti))
             end = match.end()
         if end < len(line) or not pieces:
             pieces.append(line[end:])
@@ -313,7 +371,7 @@ def _is_writable(template: Template) -> bool:
     """Whether the template's line can be read back as the same template."""
     line = str(template)
     try:
-        again = Template.parse(line)
+        again = Template.parse(line, any(macro.wapiti for macro in template.macros))
     except TemplateError:
         return False
     return "\n" not in line and _without_end(line) == line and str(again) == line and again.macros == template.macros
@@ -323,11 +381,13 @@ def _is_writable(template: Template) -> bool:
 class TemplateSet:
     """All templates of a model, in order; model files store them as text, so each must be expressible as a line.
 
-    With ``inside``, a template has no attribute where one of its rows is outside the sequence.
+    With ``inside``, a template has no attribute where one of its rows is outside the sequence; with ``wapiti``, macros
+    are those of Wapiti.
     """
 
     templates: tuple[Template, ...]
     inside: bool = False
+    wapiti: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "templates", tuple(self.templates))
@@ -345,30 +405,31 @@ class TemplateSet:
     @classmethod
     def parse(cls, text: str, name: str = "template") -> TemplateSet:
         """Read a template file's text; errors name ``name`` and the line."""
-        templates, inside = [], False
+        templates, inside, wapiti = [], False, WAPITI in map(_without_end, text.split("\n"))
         for number, raw_line in enumerate(text.split("\n"), 1):
             line = _without_end(raw_line)
             if not line or line.startswith("#"):
                 continue
             if line == INSIDE:
                 inside = True
+            if line in (INSIDE, WAPITI):
                 continue
             try:
-                templates.append(Template.parse(line))
+                templates.append(Template.parse(line, wapiti))
             except TemplateError as error:
                 raise TemplateError(f"{name}:{number}: {error}") from None
         if not templates:
             raise TemplateError(f"{name}: there is no template in it; write lines such as U00:%x[0,0]")
-        return cls(tuple(templates), inside)
+        return cls(tuple(templates), inside, wapiti)
 
     @property
     def observing(self) -> tuple[Template, ...]:
-        """The templates that make attributes: all but bare label bigrams."""
+        """The templates that make attributes: all but a bare ``B``."""
         return tuple(template for template in self.templates if not template.is_label_bigram)
 
     @property
     def has_label_bigram(self) -> bool:
-        return any(template.is_label_bigram for template in self.templates)
+        return any(template.scope != "state" and not template.macros for template in self.templates)
 
     @property
     def columns(self) -> set[int]:
@@ -387,7 +448,10 @@ class TemplateSet:
         return len(self.templates)
 
     def __str__(self) -> str:
-        return (f"{INSIDE}\n" if self.inside else "") + "".join(f"{template}\n" for template in self.templates)
+        directives = [(INSIDE, self.inside), (WAPITI, self.wapiti)]
+        return "".join(f"{line}\n" for line, said in directives if said) + "".join(
+            f"{template}\n" for template in self.templates
+        )
 
     def __repr__(self) -> str:
         first = ", ".join(map(str, self.templates[:2]))

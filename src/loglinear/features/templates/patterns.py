@@ -289,3 +289,52 @@ class Pattern:
                 ) from None
         found = self._simulation.search(value)
         return None if found is None else value[slice(*found)]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The expressions of Wapiti's patterns, a language of its own, byte by byte: ``.`` may be a part of a letter.
+#
+#     .                     any byte
+#     \a \d \l \p \s \u \w  an ASCII letter, digit, lower case, punctuation, blank, upper case, letter or digit; in
+#                           capitals all others; any other character after a backslash stands for itself
+#     ^ first, $ last       the start and the end
+#     x* x?                 any number of x, the fewest first; one or none, one first
+#
+# All else stands for itself: ``+``, ``[``, ``]``, ``|``, ``(`` and ``)``, too.
+
+
+_WAPITI_CLASSES = {
+    "a": "[A-Za-z]", "A": "[^A-Za-z]", "d": "[0-9]", "D": "[^0-9]", "l": "[a-z]", "L": "[^a-z]", "u": "[A-Z]",
+    "U": "[^A-Z]", "w": "[0-9A-Za-z]", "W": "[^0-9A-Za-z]", "s": "[ \\t-\\r]", "S": "[^ \\t-\\r]",
+    "p": "[!-/:-@\\[-`{-~]", "P": "[^!-/:-@\\[-`{-~]",
+}  # fmt: skip
+
+
+class WapitiPattern:
+    """An expression of Wapiti, searched for as it does, in bounded time."""
+
+    def __init__(self, expression: str) -> None:
+        characters = expression.encode("utf-8", "surrogateescape").decode("latin-1")
+        start, atoms = characters.startswith("^"), list[str]()
+        place, end = int(start), len(characters)
+        while place < end:
+            token = characters[place : place + 2] if characters[place] == "\\" else characters[place]
+            if token in ("*", "?") or token == "\\":
+                what = "a backslash at the end" if token == "\\" else f"a {token} that repeats nothing"
+                raise TemplateError(f'the regular expression "{expression}" has {what}')
+            place += len(token)
+            if token == "$" and place == end:
+                atoms.append("\\Z")
+                break
+            atom = _WAPITI_CLASSES.get(token[1:], re.escape(token[-1])) if len(token) == 2 else re.escape(token)
+            atom = "(?s:.)" if token == "." else atom
+            if (repeat := characters[place : place + 1]) and repeat in "*?":
+                atom += "*?" if repeat == "*" else "?"
+                place += 1
+            atoms.append(atom)
+        self._pattern = Pattern(("\\A" if start else "") + "".join(atoms), expression)
+
+    def find(self, value: str) -> str | None:
+        """The text of the first match; None if there is none. A part of a letter comes as lone surrogates."""
+        found = self._pattern.find(value.encode("utf-8", "surrogateescape").decode("latin-1"))
+        return None if found is None else found.encode("latin-1").decode("utf-8", "surrogateescape")

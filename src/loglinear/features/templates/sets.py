@@ -8,11 +8,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from loglinear.errors import OptionError, TemplateError
-from loglinear.features.templates.language import TemplateSet
+from loglinear.features.templates.language import TemplateSet, with_numbers
 
 WORDS = """\
 # the words around
@@ -108,15 +108,21 @@ def template_text(name: str, n_columns: int = 2, gazetteers: Iterable[str] = ())
     return WORDS + more + _gazetteer_lines(gazetteers) + LABELS
 
 
-def load_template(given: str | Path | TemplateSet, n_columns: int = 2, gazetteers: Iterable[str] = ()) -> TemplateSet:
+def load_template(
+    given: str | Path | TemplateSet,
+    n_columns: int = 2,
+    gazetteers: Iterable[str] = (),
+    names: Sequence[str] | None = None,
+) -> TemplateSet:
     """Templates from a user's argument: a TemplateSet, a template's text, the name of a set, or a file.
 
     A string with a line break or a macro is text; the name of a set has precedence over a file of the same name.
+    ``names`` are those of the columns, which a text or a file may use in place of numbers.
     """
     if isinstance(given, TemplateSet):
         return given
     if isinstance(given, str) and ("\n" in given or "%" in given):
-        return TemplateSet.parse(given)
+        return TemplateSet.parse(with_numbers(given, names or ()))
     if isinstance(given, str) and given in SETS:
         return named_set(given, n_columns, gazetteers)
     if not isinstance(given, str | Path):
@@ -124,15 +130,19 @@ def load_template(given: str | Path | TemplateSet, n_columns: int = 2, gazetteer
             f"template is a {type(given).__name__}; give the name of a set ({', '.join(SETS)}), a template's text, "
             "a file or a TemplateSet"
         )
+    return TemplateSet.parse(with_numbers(template_file(given), names or (), str(given)), str(given))
+
+
+def template_file(given: str | Path) -> str:
+    """The text of a template file."""
     try:
-        text = Path(given).read_text(encoding="utf-8-sig")
+        return Path(given).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise TemplateError(f"{given}: no such template file; the named sets are {', '.join(SETS)}") from None
     except OSError as error:
         raise TemplateError(f"{given}: the template file cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise TemplateError(f"{given}: the template file is not valid UTF-8") from None
-    return TemplateSet.parse(text, str(given))
 
 
 def named_set(name: str, n_columns: int = 2, gazetteers: Iterable[str] = ()) -> TemplateSet:

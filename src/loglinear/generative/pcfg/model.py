@@ -369,8 +369,11 @@ class UnaryClosure:
         lengths = self._matrix.copy()
         lengths.data = np.maximum(-np.log(lengths.data), 1e-15)  # an edge of length 0 would be missing
         distances, before = dijkstra(lengths, indices=self._movers, return_predecessors=True)
-        distances[np.arange(m), self._movers] = np.inf
-        rows, children = np.nonzero(np.isfinite(distances) | (self._total > 0.0))
+        reached = np.isfinite(distances)  # [m, K]; rounding of the inverse may say otherwise
+        back = (self._matrix[self._movers][:, self._movers].toarray() > 0.0) & reached[:, self._movers].T
+        reached[np.arange(m), self._movers] = back.any(axis=1)
+        self._total[~reached] = 0.0
+        rows, children = np.nonzero(reached)
         order = np.lexsort((rows, children))
         self._rows = rows[order].astype(np.int64)
         self.steps = np.stack([self._movers[rows[order]], children[order]], axis=1).astype(np.int32)

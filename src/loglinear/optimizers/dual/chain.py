@@ -380,6 +380,8 @@ def dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: 
     """Why dual ascent cannot be used, or None if it can."""
     if isinstance(features, FlatFeatures):
         return flat_dual_unsupported_reason(criterion, features, gold, l2)
+    if isinstance(features, ChainFeatures) and features.dense:
+        return "it does not go over dense features"
     if l2 <= 0.0:
         return f"it needs an L2 penalty, and l2 is {l2:g}"
     if isinstance(features, ChainFeatures) and criterion.name not in (*SUMS, *GIVEN_AFTER):
@@ -401,7 +403,7 @@ def has_planes(criterion: Criterion, features: PartFeatures) -> bool:
     """
     if criterion.name != "max-margin" or isinstance(features, FlatFeatures):
         return False
-    return not isinstance(features, ChainFeatures) or features.order != 1 or features.edge is not None
+    return not isinstance(features, ChainFeatures) or not (features.is_plain or features.dense)
 
 
 def _start(layout: Layout) -> DualState:

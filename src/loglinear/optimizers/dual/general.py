@@ -55,6 +55,11 @@ class FinishState:
     def weights(self) -> Float:
         return self.inner.weights if self.scale is None else self.inner.weights * self.scale
 
+    @property
+    def gradient(self) -> Float:
+        """That of the objective without its L1 penalty [D]."""
+        return self.inner.gradient if self.scale is None else self.inner.gradient / self.scale
+
     def to_arrays(self) -> Arrays:
         """The state as named arrays, for a checkpoint."""
         scale = {} if self.scale is None else {"scale": self.scale.copy()}

@@ -446,7 +446,7 @@ class ChainOnline:
         learner, features = learner_of(objective.criterion), objective.features
         if learner is None or not isinstance(features, ChainFeatures) or features.input_only or features.order > 2:
             return None
-        if is_too_wide(features, objective.penalties):
+        if features.dense or is_too_wide(features, objective.penalties):
             return None
         return None if objective.gold.allowed is not None else cls(objective, learner)
 

@@ -4,6 +4,9 @@ The learner (:mod:`~loglinear.criteria.online`) proposes wrong labellings y_i of
 
     d_i = f(y_i) - f(y*),    gram_ij = d_i . d_j,    w  <-  w - sum_i tau_i d_i,    tau = steps(losses, gram)
 
+A learner with a step size for each weight (``confidence``) proposes one labelling; its step depends on the squares of
+all differences so far, which are summed up here as AdaGrad's are.
+
 The result is the mean of the weights after each sequence, or the last ones with ``average=no``. The weights are not
 penalised: averaging, and few passes (chosen on dev data), keep them in bounds. Passes over flat labels and chains are
 compiled (:mod:`~loglinear.optimizers.online.flat`, :mod:`~loglinear.optimizers.online.chain`); this is the general
@@ -17,16 +20,40 @@ from typing import Any
 
 import numpy as np
 
-from loglinear.arrays import Float
+from loglinear.arrays import Float, Int64
 from loglinear.criteria.online import OnlineLearner, Proposal
+from loglinear.kernels import kernel
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.online.chain import ChainOnline
 from loglinear.optimizers.online.flat import FlatOnline
 from loglinear.optimizers.online.learner import NO_STEP
 from loglinear.optimizers.optimizer import Callback, Optimizer, Result, register
-from loglinear.optimizers.passes import PassState, SequencePasses
+from loglinear.optimizers.passes import PassState, SequencePasses, settle
 from loglinear.options import option
 from loglinear.structures.structure import Scores, Structure
+
+
+@kernel
+def confident_step(
+    touched: Int64, groups: Int64, difference: Float, loss: float, variance: float, g: float, weights: Float,
+    squares: Float,
+) -> float:  # fmt: skip
+    """Move the weights of the ``touched`` groups [n] along a ``difference`` [D], each by its variance; the step's size.
+
+    ``squares`` [D] are the sums of squared differences before, over their g; this one is added.
+    """
+    total = g
+    for i in range(touched.shape[0]):
+        for f in range(groups[touched[i]], groups[touched[i] + 1]):
+            if difference[f] != 0.0:
+                total += difference[f] * difference[f] / (1.0 / variance + squares[f])
+    step = loss / total
+    for i in range(touched.shape[0]):
+        for f in range(groups[touched[i]], groups[touched[i] + 1]):
+            if difference[f] != 0.0:
+                weights[f] -= step * difference[f] / (1.0 / variance + squares[f])
+                squares[f] += difference[f] * difference[f] / g
+    return step
 
 
 @register
@@ -54,9 +81,10 @@ class Online(Optimizer):
 
 class _Run(SequencePasses):
     def __init__(self, options: Online, objective: Objective, weights0: Float, state: PassState | None) -> None:
-        super().__init__(options, objective, weights0, state)
         assert isinstance(objective.criterion, OnlineLearner)
         self.learner = objective.criterion
+        keeps_squares = None if self.learner.confidence is None else 1.0
+        super().__init__(options, objective, weights0, state, adagrad=keeps_squares)
         self.compiled = FlatOnline.of(objective) or ChainOnline.of(objective)
 
     def one_pass(self, iteration: int) -> tuple[float, int]:
@@ -74,6 +102,8 @@ class _Run(SequencePasses):
 
     def _move(self, sequence: int, structure: Structure, scores: Scores, proposal: Proposal, weight: float) -> bool:
         """Move as the learner says; whether the weights changed."""
+        if self.learner.confidence is not None:
+            return self._move_by_confidence(sequence, structure, scores, proposal, weight)
         differences, once, several = [], np.ones(1), len(proposal.wrong) > 1
         for labels in proposal.wrong:
             parts = scores.zeros_like()
@@ -88,3 +118,24 @@ class _Run(SequencePasses):
             self.gradient.put(differences, steps)
         self.lazy.descend(self.gradient, 1.0 if several else float(steps[0]))
         return bool((steps > NO_STEP).any())
+
+    def _move_by_confidence(
+        self, sequence: int, structure: Structure, scores: Scores, proposal: Proposal, weight: float
+    ) -> bool:
+        """Move each weight by its variance; whether they changed."""
+        assert self.learner.confidence is not None and len(proposal.wrong) == 1
+        parts, once = scores.zeros_like(), np.ones(1)
+        structure.add_labelling(parts, proposal.wrong[0], once)
+        structure.add_labelling(parts, proposal.right, -once)
+        self.gradient.add(self.corpus, sequence, parts)
+        step, lazy = 0.0, self.lazy
+        if weight and proposal.losses[0] > 0.0:
+            variance, gamma = self.learner.confidence
+            touched = self.gradient.touched
+            settle(touched, 0, lazy.now, lazy.state)
+            step = confident_step(
+                touched, lazy.state.groups, self.gradient.values, float(proposal.losses[0]), variance, gamma / weight,
+                lazy.weights, lazy.squares,
+            )  # fmt: skip
+        self.gradient.clear()
+        return step > NO_STEP

@@ -264,7 +264,7 @@ class ChainPass:
     def of(cls, objective: Objective) -> ChainPass | None:
         """The passes of an objective; None if they do not support it."""
         features = objective.features
-        if not isinstance(features, ChainFeatures) or features.order != 1 or features.edge is not None:
+        if not isinstance(features, ChainFeatures) or not features.is_plain:
             return None
         if features.input_only or objective.gold.allowed is not None or objective.criterion.name not in LOSSES:
             return None

@@ -237,7 +237,7 @@ class Decoder(ABC):
     @staticmethod
     def suits(features: ChainFeatures) -> bool:
         """Whether this module can decode a chain with these features."""
-        return features.order == 1 and features.edge is None and not features.input_only
+        return features.is_plain and not features.input_only
 
     @abstractmethod
     def _find(self, offsets: Int64, lists: Lists, allowed: UInt8, labels: Int32) -> int:

@@ -1,12 +1,13 @@
 """From a chain's weights to part scores, and from gradients by part scores to gradients by weights.
 
-The weight vector has five parts, one after the other:
+The weight vector has six parts, one after the other:
 
     state       (attribute, label)                 -> emission [N, Y]
     edge        (attribute, previous label, label) -> edge [N, Y, Y]
     transition  (previous label, label)            -> transition [Y, Y]
     trigram     (label two back, previous, label)  -> trigram [Y, Y, Y], from order 2 on
     fourgram    (label three back, ..., label)     -> fourgram [Y, Y, Y, Y], order 3 only
+    dense       (dense column, label)              -> emission [N, Y], too
 
 A generative model may also have *input-only* features, which belong to an attribute regardless of the label. They are
 state features with the code Y, and their score is added to that of each label.
@@ -14,14 +15,16 @@ state features with the code Y, and their score is added to that of each label.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loglinear.arrays import Bool, Float, Int32, Int64
+from loglinear.data.columns.corpus import offsets_of
 from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import EncodedCorpus, Incidence, runs
 from loglinear.kernels.tables import SparseGroups
@@ -100,6 +103,7 @@ class ChainWeights:
     fourgram: Float | None
     start: Float
     stop: Float
+    dense: Float
 
 
 class ChainGradient:
@@ -132,6 +136,8 @@ class ChainGradient:
             self.vector[trigram] += parts.trigram.ravel()[features.trigrams]
         if parts.fourgram is not None:
             self.vector[fourgram] += parts.fourgram.ravel()[features.fourgrams]
+        if corpus.dense is not None:
+            self.vector[features.dense_slice] += (corpus.dense[lo:hi].T @ parts.emission).ravel()
 
     def finish(self) -> Float:
         """The gradient [D] of all that was added."""
@@ -162,6 +168,8 @@ class ChainFeatures:
         Codes ``(two back * Y + previous) * Y + label`` of the trigrams that have a weight, ascending.
     fourgrams : int32
         The same of 4-grams.
+    dense : int
+        K, the number of dense columns; each has a weight for each label.
     """
 
     n_labels: int
@@ -171,6 +179,7 @@ class ChainFeatures:
     transitions: Int32
     trigrams: Int32
     fourgrams: Int32 = field(default_factory=lambda: np.zeros(0, dtype=np.int32), kw_only=True)
+    dense: int = field(default=0, kw_only=True)
 
     @classmethod
     def collect(
@@ -205,7 +214,9 @@ class ChainFeatures:
         if input_only is not None:
             state = state.with_code(n_labels, input_only)
         bigrams, trigrams, fourgrams = _label_ngrams(corpus, gold, n_labels, order, transitions)
-        return cls(n_labels, order, state, edge, bigrams, trigrams, fourgrams=fourgrams)
+        dense = 0 if corpus.dense is None else corpus.dense.shape[1]
+        check_memory(40.0 * dense * n_labels, f"weights of {dense:,} dense features and {n_labels:,} labels")
+        return cls(n_labels, order, state, edge, bigrams, trigrams, fourgrams=fourgrams, dense=dense)
 
     def with_probable(
         self, corpus: EncodedCorpus, labels: tuple[Int64, Int32], pairs: tuple[Int64, Int32] | None
@@ -219,6 +230,26 @@ class ChainFeatures:
         if edge is not None and corpus.edge is not None and pairs is not None:
             edge = edge.plus(FeatureBlock.observed(corpus.edge, n_attributes, *pairs, self.n_labels**2))
         return replace(self, state=self.state.plus(state), edge=edge)
+
+    def with_keys(self, keys: Sequence[Int64]) -> ChainFeatures:
+        """The features with those of other ``keys``: of state and edge features, bigrams, trigrams and 4-grams."""
+        state, edge, *ngrams = keys
+        codes = [_union(own, more).astype(np.int32) for own, more in zip(self.ngrams, ngrams, strict=True)]
+        return ChainFeatures(
+            self.n_labels,
+            self.order,
+            _with_keys(self.state, state),
+            None if self.edge is None else _with_keys(self.edge, edge),
+            codes[0],
+            codes[1],
+            fourgrams=codes[2],
+            dense=self.dense,
+        )
+
+    @property
+    def ngrams(self) -> tuple[Int32, Int32, Int32]:
+        """The codes of label bigrams, trigrams and 4-grams."""
+        return self.transitions, self.trigrams, self.fourgrams
 
     def as_lists(self) -> ChainFeatures:
         """The same features without dense rows: :meth:`lay_out` then refers to the weight vector itself, not a copy."""
@@ -237,25 +268,42 @@ class ChainFeatures:
 
     @cached_property
     def slices(self) -> tuple[slice, slice, slice, slice, slice]:
-        """Where state, edge, transition, trigram and 4-gram weights lie in the weight vector."""
+        """Where state, edge, transition, trigram and 4-gram weights lie in the weight vector; then come dense ones."""
         sizes = (self.state.n_features, self.edge.n_features if self.edge else 0, len(self.transitions))
         ends = np.cumsum([0, *sizes, len(self.trigrams), len(self.fourgrams)]).tolist()
         state, edge, transition, trigram, fourgram = (slice(*bounds) for bounds in pairwise(ends))
         return state, edge, transition, trigram, fourgram
 
+    @property
+    def dense_slice(self) -> slice:
+        """Where the weights [K, Y] of dense columns lie in the weight vector."""
+        first = self.slices[-1].stop
+        return slice(first, first + self.dense * self.n_labels)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether these are features of a first-order chain that compiled passes know: states and transitions alone."""
+        return self.order == 1 and self.edge is None and not self.dense
+
     @cached_property
     def groups(self) -> Int64:
-        """Where the groups of weights begin [G + 1]: one for each state attribute and each edge attribute, and one for
-        all label n-grams."""
+        """Where the groups of weights begin [G + 1]: one for each state attribute and each edge attribute, one for all
+        label n-grams and, if there are dense columns, one for all of these."""
         pointers = [self.state.pointer]
         if self.edge is not None:
             pointers.append(self.edge.pointer[1:] + self.slices[1].start)
-        return np.concatenate([*pointers, [self.n_features]]).astype(np.int64)
+        ends = [self.slices[-1].stop, self.n_features] if self.dense else [self.n_features]
+        return np.concatenate([*pointers, ends]).astype(np.int64)
+
+    @property
+    def ngram_group(self) -> int:
+        """The group of all label n-grams."""
+        return len(self.groups) - 2 - (self.dense > 0)
 
     @property
     def n_features(self) -> int:
         """D, the length of the weight vector."""
-        return self.slices[-1].stop
+        return self.dense_slice.stop
 
     def lay_out(self, weights: Float, penalties: Penalties) -> ChainWeights:
         """Prepare a weight vector [D] for :meth:`scores`."""
@@ -271,6 +319,7 @@ class ChainFeatures:
             fourgram=tables[2],
             start=penalties.start,
             stop=penalties.stop,
+            dense=weights[self.dense_slice].reshape(self.dense, self.n_labels),
         )
 
     def refresh_layout(self, laid_out: ChainWeights, weights: Float, penalties: Penalties) -> ChainWeights:
@@ -306,6 +355,8 @@ class ChainFeatures:
         emission = self.state.scores(corpus.state, lo, hi, weights.state, weights.state_rows)
         if self.input_only:
             emission = emission[:, :-1] + emission[:, -1:]
+        if corpus.dense is not None:
+            emission += corpus.dense[lo:hi] @ weights.dense
         return ChainScores(
             emission=emission,
             transition=weights.transition,
@@ -334,12 +385,12 @@ class ChainFeatures:
         yield corpus.state.pointer[lo : hi + 1], corpus.state.ids, 0
         if corpus.edge is not None:
             yield corpus.edge.pointer[lo : hi + 1], corpus.edge.ids, len(self.state.pointer) - 1
-        ngrams = np.array([len(self.groups) - 2], dtype=np.int32)
-        yield np.array([0, 1]), ngrams, 0
+        always = np.arange(self.ngram_group, len(self.groups) - 1, dtype=np.int32)
+        yield np.array([0, len(always)]), always, 0
 
     def keeping(self, kept: Bool) -> tuple[ChainFeatures, Bool]:
         """Only the features where ``kept`` [D], and only the attributes that still have one (a mask [A])."""
-        state, edge, transition, trigram, fourgram = (kept[part] for part in self.slices)
+        state, edge, transition, trigram, fourgram = (kept[part] for part in self.slices)  # and all dense ones
         has_state = _kept_counts(self.state, state)
         has_edge = np.zeros_like(has_state) if self.edge is None else _kept_counts(self.edge, edge)
         used = (has_state + has_edge) > 0
@@ -356,6 +407,7 @@ class ChainFeatures:
             self.transitions[transition],
             self.trigrams[trigram],
             fourgrams=self.fourgrams[fourgram],
+            dense=self.dense,
         )
         return features, used
 
@@ -366,6 +418,22 @@ class ChainFeatures:
         if self.order == 3:  # criteria of pieces have a number for each three labels; each block one for each four
             most = max(1024, min(most, 1_000_000 // self.n_labels**3))
         return runs(offsets, first, end, most)
+
+
+def _with_keys(block: FeatureBlock, keys: Int64) -> FeatureBlock:
+    """The block with the features of these ``keys`` (``attribute * C + code``)."""
+    both = _union(block.keys, keys)
+    counts = np.bincount(both // block.n_codes, minlength=len(block.pointer) - 1)
+    return FeatureBlock(offsets_of(counts), (both % block.n_codes).astype(np.int32), block.n_codes)
+
+
+def _union(first: NDArray[np.integer], second: Int64) -> Int64:
+    """The distinct numbers of both, ascending; quick where each ascends already, unlike NumPy's own function."""
+    both = np.concatenate([first.astype(np.int64), second])
+    both.sort(kind="stable")  # merges ascending runs
+    distinct = np.ones(len(both), dtype=np.bool_)
+    np.not_equal(both[1:], both[:-1], out=distinct[1:])
+    return both[distinct]
 
 
 def _kept_counts(block: FeatureBlock, kept: Bool) -> Int64:
@@ -415,12 +483,15 @@ class SparseChainGradient(SparseGroups):
             first_group = len(features.state.pointer) - 1
             self._add_block(features.edge, corpus.edge, lo, hi, first_group, parts.edge.reshape(hi - lo, -1))
         if fourgram.stop > transition.start:
-            self.touch(len(features.groups) - 2)
+            self.touch(features.ngram_group)
             self.values[transition] += parts.transition.ravel()[features.transition_places]
             if parts.trigram is not None:
                 self.values[trigram] += parts.trigram.ravel()[features.trigrams]
             if parts.fourgram is not None:
                 self.values[fourgram] += parts.fourgram.ravel()[features.fourgrams]
+        if corpus.dense is not None:
+            self.touch(len(features.groups) - 2)
+            self.values[features.dense_slice] += (corpus.dense[lo:hi].T @ parts.emission).ravel()
 
     def _add_block(
         self, block: FeatureBlock, incidence: Incidence, lo: int, hi: int, first_group: int, parts: Float

@@ -95,7 +95,7 @@ def is_sparser(features: ChainFeatures, penalties: Penalties, fewest: int, most:
     """Whether a first-order chain without edge features has at least ``fewest`` labels, and lists at most the share
     ``most`` of its transitions."""
     n = features.n_labels
-    if n < fewest or features.order != 1 or features.edge is not None:
+    if n < fewest or not features.is_plain:
         return False
     return len(listed_transitions(features, penalties.rules)) <= most * n * n
 

@@ -1,0 +1,121 @@
+"""Items as python-crfsuite takes them: what the attributes of a sequence's tokens are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from loglinear.data.columns.corpus import Attributes
+from loglinear.errors import DataError
+from loglinear.features.names import AttributeLists, attributes_of, token_attributes, tokens_of
+
+
+class ItemError(DataError, TypeError):
+    """An item of a kind that has no features, or a label other than a string: TypeErrors in python-crfsuite."""
+
+
+class ItemSequence:
+    """The attributes of a sequence, worked out once, for a :class:`Trainer` and a :class:`Tagger`.
+
+    Parameters
+    ----------
+    pyseq : iterable
+        The items: dicts, or lists of strings. In a dict a string gives the attribute ``key:string``, a number or a bool
+        ``key`` with that value, and a dict, list or set the attributes ``key:...`` of what it holds.
+
+    >>> ItemSequence([{"word": "Rome", "length": 4}, ["title"]]).items()
+    [{'word:Rome': 1.0, 'length': 4.0}, {'title': 1.0}]
+    """
+
+    __slots__ = ("corpus",)
+
+    def __init__(self, pyseq: Iterable[Any]) -> None:
+        self.corpus = corpus_of_items(items_of(pyseq))
+
+    def items(self) -> list[dict[str, float]]:
+        """The items as dicts from attributes to values."""
+        return [dict(pairs) for pairs in _pairs(self.corpus)]
+
+    def __len__(self) -> int:
+        return len(self.corpus.pointer) - 1
+
+    def __repr__(self) -> str:
+        return f"<ItemSequence of size {len(self)}>"
+
+
+def _pairs(corpus: Attributes) -> list[list[tuple[str, float]]]:
+    """Names and values of the attributes of each token."""
+    names = [corpus.values[number] for number in corpus.ids.tolist()]
+    values = [1.0] * len(names) if corpus.weights is None else corpus.weights.tolist()
+    pairs = list(zip(names, values, strict=True))
+    return [pairs[begin:end] for begin, end in pairwise(corpus.pointer.tolist())]
+
+
+def summed_items(corpus: Attributes) -> list[dict[str, float]]:
+    """The tokens as dicts; an attribute that a token has several times has the sum of its values."""
+    found = []
+    for pairs in _pairs(corpus):
+        item = dict[str, float]()
+        for name, value in pairs:
+            item[name] = item.get(name, 0.0) + value
+        found.append(item)
+    return found
+
+
+def items_of(xseq: Any) -> list[Any] | tuple[Any, ...]:
+    """The items of a sequence: any iterable but text and dicts."""
+    if type(xseq) is list:
+        return xseq
+    if isinstance(xseq, ItemSequence):
+        return summed_items(xseq.corpus)
+    if isinstance(xseq, str | bytes | Mapping) or not (isinstance(xseq, Iterable) or hasattr(xseq, "items")):
+        raise ItemError(f"a sequence is a list of items (dicts, or lists of strings), not {xseq!r:.60}")
+    return tokens_of(xseq, 0)
+
+
+def add_items(lists: AttributeLists, items: list[Any] | tuple[Any, ...]) -> None:
+    """Append the attributes of a sequence's items, all or none of them; errors name the position."""
+    plain = list(items)
+    if lists.extend(plain) or lists.extend(plain, mixed=True):
+        return
+    for position, item in enumerate(items):
+        try:
+            token_attributes(item, "item")
+        except DataError as error:
+            raise ItemError(f"position {position} (from 0): {error.message}") from None
+    for item in items:
+        lists.add(item, "item")
+
+
+def corpus_of_items(items: list[Any] | tuple[Any, ...]) -> Attributes:
+    """The corpus of one sequence."""
+    lists = AttributeLists()
+    if items:
+        add_items(lists, items)
+    return lists.corpus(np.array([0, len(items)] if items else [0], dtype=np.int64))
+
+
+def corpus_of_sequences(sequences: Iterable[Any]) -> Attributes:
+    """The corpus of many sequences, some of which may be empty; errors name the sequence and the position."""
+    given = list[Any]()
+    for number, xseq in enumerate(sequences):
+        try:
+            given.append(items_of(xseq))
+        except DataError as error:
+            raise ItemError(f"sequence {number} (from 0): {error.message}") from None
+    try:
+        return attributes_of(given, empty=True)
+    except DataError as error:
+        raise ItemError(error.message) from None
+
+
+def label_text(label: Any, position: int) -> str:
+    """A label as text; bytes are UTF-8."""
+    if isinstance(label, str):
+        return str(label)
+    if isinstance(label, bytes):
+        return label.decode("utf-8", "surrogateescape")
+    raise ItemError(f"position {position} (from 0): a label is a string, not {label!r:.60}")

@@ -1,0 +1,1 @@
+"""Models behind the interfaces of other packages, each of which is imported only here: ``spacy``, ``nltk``."""
