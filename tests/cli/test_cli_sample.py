@@ -3,6 +3,7 @@
 import pytest
 
 from loglinear import Parser, Tagger
+from loglinear.estimators.tagger import density
 from problems.corpus import TRAIN
 
 
@@ -75,10 +76,21 @@ def test_more_than_memory_may_hold_is_refused_with_what_to_do(hmm, tilted, run, 
     def exhausted(*arguments, **options):
         raise MemoryError
 
-    monkeypatch.setattr(Tagger, "sample_columns", exhausted)
+    monkeypatch.setattr(Tagger, "sample_portions", exhausted)
     refused = run("sample", hmm, "-n", "3000000")
     assert "no memory for 3,000,000 sequences at once; draw fewer at a time (-n, --draws)" in refused.err
     assert refused.status == 2 and "order" not in refused.err
+
+
+def test_portions_are_the_draws_of_one_generator(hmm, run, monkeypatch):
+    whole = run("sample", hmm, "-n", "700", "--seed", "3")
+    monkeypatch.setattr(density, "PORTION", 300)
+    portions = list(Tagger.load(hmm).sample_portions(700, seed=3))
+    assert [len(corpus.offsets) - 1 for corpus, _ in portions] == [300, 300, 100]
+    drawn = run("sample", hmm, "-n", "700", "--seed", "3")
+    sentences = [text.strip().split("\n\n") for text in (whole.out, drawn.out)]
+    assert len(sentences[0]) == len(sentences[1]) == 700
+    assert sentences[1] != sentences[0] and sentences[1][:300] != sentences[1][300:600]
 
 
 def test_trees_are_drawn_from_a_grammar(tmp_path, run):

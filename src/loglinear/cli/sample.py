@@ -63,15 +63,18 @@ def sample_command(
     tagger.set_params(threads=threads)
     screen = console()
     try:
-        with showing_warnings(screen), working(screen, f"drawing {how_many(asked.n, 'sequence')}"):
-            corpus, label = tagger.sample_columns(**vars(asked))
+        with (
+            atomic_output(output) as out,
+            showing_warnings(screen),
+            working(screen, f"drawing {how_many(asked.n, 'sequence')}"),
+        ):
+            for corpus, label in tagger.sample_portions(**vars(asked)):
+                write_columns(corpus, out, [] if any(column is label for column in corpus.columns) else [label])
     except MemoryError:
         remedy = "draw fewer at a time (-n, --draws), each time by another --seed"
         raise OptionError(
             f"there is no memory for {how_many(max(asked.n, asked.draws or 0), 'sequence')} at once; {remedy}"
         ) from None
-    with atomic_output(output) as out:
-        write_columns(corpus, out, [] if any(column is label for column in corpus.columns) else [label])
 
 
 def _draw_trees(model: Path, asked: SampleOptions, given: Given, output: str) -> None:

@@ -52,6 +52,7 @@ from loglinear.structures.gold import Gold
 from loglinear.system import in_threads, thread_count
 
 METHODS = ("auto", "exact", "importance", "gibbs")
+PORTION = 50_000  # sequences at a time, where a portion is as good as the whole
 FEWEST_EFFECTIVE = 100  # with fewer effective draws, or fewer than are asked for, there is a warning
 
 
@@ -165,6 +166,10 @@ class Density(ABC):
         """``n`` draws from p, with their ``labels`` [N]; see :meth:`loglinear.Tagger.sample`."""
 
     @abstractmethod
+    def draws_exactly(self, method: str) -> bool:
+        """Whether draws by that method are independent ones from p, as many in portions as at once."""
+
+    @abstractmethod
     def corpus(self, drawn: Any, between: Column) -> Corpus:
         """What was drawn as a corpus; ``between`` fills columns that the base does not draw."""
 
@@ -241,10 +246,10 @@ class HmmDensity(Density):
         self, n: int, method: str, rng: np.random.Generator, draws: int, sweeps: int, n_threads: int = 1
     ) -> Draws:
         self._check_method(method)
-        if self._is_base and method in ("auto", "exact"):
-            return Draws(*self.base.model.sample(n, rng))
-        if method in ("auto", "exact") and self.exact is not None:
-            return Draws(*self.exact.sample(n, rng))
+        if self.draws_exactly(method):
+            chain = self.base.model if self._is_base else self.exact
+            assert chain is not None
+            return Draws(*chain.sample(n, rng))
         if method == "exact":
             raise OptionError(
                 "method='exact' is for models whose features look at labels and at single positions (a template with "
@@ -252,6 +257,9 @@ class HmmDensity(Density):
             )
         drawn = self._resampled(n, draws, rng, n_threads)
         return self.moved(drawn, sweeps, rng) if method == "gibbs" else drawn
+
+    def draws_exactly(self, method: str) -> bool:
+        return method in ("auto", "exact") and (self._is_base or self.exact is not None)
 
     def _weighted(
         self, draws: int, rng: np.random.Generator, n_threads: int, model: ChainModel | None = None
@@ -523,7 +531,7 @@ class OwnDensity(Density):
         self, n: int, method: str, rng: np.random.Generator, draws: int, sweeps: int, n_threads: int = 1
     ) -> OwnDraws:
         self._check_method(method)
-        if self._is_base and method in ("auto", "exact"):
+        if self.draws_exactly(method):
             return OwnDraws(*self.base.draw(n, rng))
         if method in ("exact", "gibbs"):
             raise OptionError(f"method={method!r} is for models over a hidden Markov model; take importance")
@@ -535,12 +543,22 @@ class OwnDensity(Density):
         labels = self.model.map_blocks(encoded, None, 1, lambda chain, scores, _: chain.sample(scores, 1, rng)[0])
         return drawn._replace(labels=np.concatenate(labels))
 
+    def draws_exactly(self, method: str) -> bool:
+        return method in ("auto", "exact") and self._is_base
+
     def corpus(self, drawn: OwnDraws, between: Column) -> Corpus:
         if not isinstance(drawn.corpus, Columns) or self.base.columns is None:
             return drawn.corpus
         own = set(self.base.columns)
         columns = [column if c in own else between for c, column in enumerate(drawn.corpus.columns)]
         return replace(drawn.corpus, columns=columns)
+
+
+def _columns_of(corpus: Corpus, label: Column) -> tuple[Columns, Column]:
+    """What was drawn, where that is columns."""
+    if not isinstance(corpus, Columns):
+        raise OptionError("the model's tokens are ready-made features, and no columns; sample gives them")
+    return corpus, label
 
 
 def _rows(encoder: TemplateEncoder) -> tuple[int, int] | None:
@@ -653,6 +671,22 @@ class DensityPredictor(SequencePredictor):
             rows = [[token[0] for token in sequence] for sequence in rows]
         return rows, self._split(label.ids, corpus.offsets)
 
+    def sample_portions(
+        self,
+        n: int = 1,
+        method: str = "auto",
+        *,
+        seed: int | None = None,
+        draws: int | None = None,
+        sweeps: int = SWEEPS,
+    ) -> Iterator[tuple[Columns, Column]]:
+        """What :meth:`sample_columns` draws, in portions of 50,000 sequences, so that any number takes little memory.
+
+        Only independent draws come in portions; the others are resampled from one set, and come all at once.
+        """
+        for sampled in self._portions(n, PORTION, method, seed, draws, sweeps):
+            yield _columns_of(*sampled)
+
     def sample_columns(
         self,
         n: int = 1,
@@ -663,19 +697,26 @@ class DensityPredictor(SequencePredictor):
         sweeps: int = SWEEPS,
     ) -> tuple[Columns, Column]:
         """What :meth:`sample` draws as a corpus and a column of labels, without a Python object for each token."""
-        corpus, label = self._sampled(n, method, seed, draws, sweeps)
-        if not isinstance(corpus, Columns):
-            raise OptionError("the model's tokens are ready-made features, and no columns; sample gives them")
-        return corpus, label
+        return _columns_of(*self._sampled(n, method, seed, draws, sweeps))
 
     def _sampled(self, n: int, method: str, seed: int | None, draws: int | None, sweeps: int) -> tuple[Corpus, Column]:
+        (sampled,) = self._portions(n, n, method, seed, draws, sweeps)
+        return sampled
+
+    def _portions(
+        self, n: int, portion: int, method: str, seed: int | None, draws: int | None, sweeps: int
+    ) -> Iterator[tuple[Corpus, Column]]:
+        """``n`` draws, ``portion`` at a time where draws are independent, else all at once."""
         density = self._density()
         rng = np.random.default_rng([whole_number("seed", self.seed if seed is None else seed, 0), 4])
         n, sweeps = whole_number("n", n, 1, MOST_DRAWS), whole_number("sweeps", sweeps, 0)
         enough = min(max(DRAWS, 20 * n), MOST_DRAWS) if draws is None else whole_number("draws", draws, 2, MOST_DRAWS)
-        drawn = density.sample(n, method, rng, enough, sweeps, thread_count(self.threads))
-        label = Column((drawn.labels // density.model.sub_labels).astype(np.int32), self.classes_)
-        return density.corpus(drawn, label), label
+        portion = portion if density.draws_exactly(method) else n
+        for start in range(0, n, portion):
+            size = min(portion, n - start)
+            drawn = density.sample(size, method, rng, enough, sweeps, thread_count(self.threads))
+            label = Column((drawn.labels // density.model.sub_labels).astype(np.int32), self.classes_)
+            yield density.corpus(drawn, label), label
 
     def _density(self) -> Density:
         model = self._fitted()
