@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sized
 from decimal import Decimal
-from functools import partial
 from itertools import accumulate, chain
-from operator import getitem, mul
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -59,11 +59,16 @@ class NameEncoder:
 
     def transform(self, corpus: Attributes, n_threads: int = 1) -> EncodedCorpus:
         """Encode a corpus with the attributes known from training; others are left out. Always uses one thread."""
-        return self._encoded(corpus, self.vocabulary.ids(corpus.values))
+        known = corpus.values is self.vocabulary.strings  # as KnownAttributes reads them
+        return self._encoded(corpus, None if known and not self.edge else self.vocabulary.ids(corpus.values))
 
-    def _encoded(self, corpus: Attributes, new_ids: Int32) -> EncodedCorpus:
-        state = Incidence(corpus.pointer, corpus.ids, corpus.weights).rename(new_ids)
+    def _encoded(self, corpus: Attributes, new_ids: Int32 | None) -> EncodedCorpus:
+        """The encoding, each attribute of the corpus having a new number (None: the same)."""
+        state = Incidence(corpus.pointer, corpus.ids, corpus.weights)
+        if new_ids is not None:
+            state = state.rename(new_ids)
         if self.edge:
+            assert new_ids is not None
             chosen = np.fromiter(map(self._is_edge, corpus.values), np.bool_, len(corpus.values))
             edge = Incidence(corpus.pointer, corpus.ids, corpus.weights).rename(np.where(chosen, new_ids, UNKNOWN))
             return EncodedCorpus(corpus.offsets, state, edge)
@@ -211,16 +216,17 @@ def token_attributes(features: Any, owner: str = "token") -> list[tuple[str, flo
 #
 # ``keys`` is a dict from names to tables, a table one from values to the numbers of items; ``__missing__`` does the
 # work that takes Python (names, checks, numbers of attributes) once for each distinct item. Two arrays then give the
-# attribute and the value of each:
+# attribute and the value of each (an item is a number as four bytes, because joining bytes is the quickest way to an
+# array):
 #
-#     attributes[items]    values[items]
+#     items = frombuffer(b"".join(items))        attributes[items]        values[items]
 #
 # A name with more than :data:`MOST_NUMBERS` different numbers gets a *lane* instead of a table, which would be as long
 # as the data: its items are 0, and their numbers are taken as a column afterwards. Whatever ``__missing__`` or a lane
 # does not know (lists, dicts, values that are no features) ends the chain with an exception, and the tokens are read
 # one by one. Values that are equal are the same feature.
 
-LANE = 0
+LANE = bytes(4)  # the item 0
 MOST_NUMBERS = 1000  # different numbers of a name before it gets a lane
 MOST_ITEMS = 200_000  # items that a reader of single sentences remembers
 CHUNK = 1 << 13  # tokens read together
@@ -234,13 +240,18 @@ Bags = tuple[Int64, Int32, Float | None]  # of T tokens: pointer [T + 1], attrib
 
 
 class _Lane:
-    """Stands for the table of a name with many numbers: 0 times the value, which fails for what cannot be a number."""
+    """Stands for the table of a name with many numbers: its items are 0, and whatever cannot be a number fails."""
 
     __slots__ = ()
-    __getitem__ = staticmethod(partial(mul, LANE))
+
+    @staticmethod
+    def __getitem__(value: Any) -> bytes:
+        if not isinstance(value, float | int | np.number | np.bool_):
+            raise TypeError("a value of another kind")
+        return LANE
 
 
-class _Table(dict[Any, int]):
+class _Table(dict[Any, bytes]):
     """Items of one name, by value."""
 
     __slots__ = ("_key", "_keys", "_n_numbers", "_name", "_number")
@@ -250,7 +261,7 @@ class _Table(dict[Any, int]):
         self._number = UNKNOWN - 1  # of the attribute of that name, once there is a number
         self._n_numbers = 0
 
-    def __missing__(self, value: Any) -> int:
+    def __missing__(self, value: Any) -> bytes:
         kind, keys = type(value), self._keys
         if kind is str or kind is np.str_ or kind is bytes:
             text = value if kind is not bytes else _text(value, "the value")
@@ -263,7 +274,7 @@ class _Table(dict[Any, int]):
             raise DataError("a value is not a number of a size that can be used")
         if self._number < UNKNOWN:
             self._number = keys.number(self._name)
-        self[value] = item = keys.add(self._number, number)
+        self[value] = item = keys.add(self._number, number) if number or keys.zeros else keys.add(UNKNOWN, 1.0)
         self._n_numbers += 1
         if self._n_numbers > MOST_NUMBERS:
             keys.lanes[self._key] = self._number
@@ -272,10 +283,10 @@ class _Table(dict[Any, int]):
 
 
 class _Keys(dict[Any, Any]):
-    """The tables of names, and what their items are."""
+    """The tables of names, and what their items are. Unless ``zeros`` count, what has the value 0 is left out."""
 
-    def __init__(self, numbering: Numbering) -> None:
-        self.number = numbering
+    def __init__(self, numbering: Numbering, zeros: bool = True) -> None:
+        self.number, self.zeros = numbering, zeros
         self.n_items, self.has_values = 1, False
         self.attributes, self.values_of = np.zeros(1024, dtype=np.int32), np.ones(1024)
         self.lanes: dict[Any, int] = {}  # the attribute of each name with a lane
@@ -286,8 +297,8 @@ class _Keys(dict[Any, Any]):
             raise TypeError("a name of another kind")
         return self.setdefault(key, _Table(self, key, _text(key, "a feature's name")))
 
-    def add(self, attribute: int, value: float) -> int:
-        """The number of a new item."""
+    def add(self, attribute: int, value: float) -> bytes:
+        """A new item."""
         with self._lock:
             item = self.n_items
             if item == len(self.attributes):
@@ -297,7 +308,7 @@ class _Keys(dict[Any, Any]):
             if value != 1.0:
                 self.values_of[item], self.has_values = value, True
             self.n_items += 1
-            return item
+            return item.to_bytes(4, sys.byteorder)
 
 
 class AttributeReader:
@@ -309,11 +320,13 @@ class AttributeReader:
         The number of an attribute by its name; attributes with negative ones are left out.
     most_items : int, optional
         How many distinct items to remember from one call to the next; all by default.
+    zeros : bool
+        Whether features with the value 0 are attributes, too: so in training, where they are among the names.
     """
 
-    def __init__(self, numbering: Numbering, most_items: int | None = None) -> None:
-        self._numbering, self._most_items = numbering, most_items
-        self._keys = _Keys(numbering)
+    def __init__(self, numbering: Numbering, most_items: int | None = None, zeros: bool = True) -> None:
+        self._numbering, self._most_items, self._zeros = numbering, most_items, zeros
+        self._keys = _Keys(numbering, zeros)
 
     def read(self, tokens: list[Any] | tuple[Any, ...]) -> Bags:
         """Attributes of tokens that are all dicts, or all collections of strings.
@@ -339,7 +352,7 @@ class AttributeReader:
         if set(map(type, tokens)) != {dict}:
             raise TypeError("tokens of other kinds")
         keys, number = self._keys, self._numbering
-        items, ends = list[int](), [0]
+        items, ends = list[bytes](), [0]
         others, names, values = list[int](), list[int](), list[float]()  # attributes without an item: where, what
         for token in tokens:
             for key, value in token.items():
@@ -353,7 +366,7 @@ class AttributeReader:
                     values.append(weight)
                     items.append(LANE)
             ends.append(len(items))
-        found = np.array(items, dtype=np.int32)
+        found = np.frombuffer(b"".join(items), np.int32)
         ids, weights = keys.attributes[found], keys.values_of[found]
         ids[others], weights[others] = names, values
         return _known(np.array(ends, dtype=np.int64), ids, None if (weights == 1.0).all() else weights)
@@ -368,11 +381,11 @@ class AttributeReader:
         tables = map(keys.__getitem__, chain.from_iterable(tokens))
         values = chain.from_iterable(map(dict.values, tokens))
         look_up = getitem if keys.lanes else dict.__getitem__  # which is quicker, but refuses lanes
-        items = np.fromiter(map(look_up, tables, values), np.int32, int(pointer[-1]))
+        items = np.frombuffer(b"".join(map(look_up, tables, values)), np.int32)
         if self._most_items is not None and keys.n_items > self._most_items:
-            self._keys = _Keys(self._numbering)
+            self._keys = _Keys(self._numbering, self._zeros)
         ids, weights = keys.attributes[items], keys.values_of[items] if keys.has_values else None
-        if keys.lanes and (place := np.flatnonzero(items == LANE)).size:
+        if keys.lanes and (place := np.flatnonzero(items == 0)).size:
             weights = np.ones(len(ids)) if weights is None else weights
             names = list(chain.from_iterable(tokens))
             column = list(chain.from_iterable(map(dict.values, tokens)))
@@ -413,12 +426,22 @@ class _Names(dict[str, int]):
         return number
 
 
-class AttributeLists:
-    """Attributes of tokens or other owners as numbers, in order of first occurrence."""
+class KnownAttributes:
+    """The attributes of a vocabulary that is complete, and a reader that remembers their items from call to call."""
 
-    def __init__(self) -> None:
-        self._index = _Names()
-        self._reader = AttributeReader(self._index.__getitem__)
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.strings, self.number = vocabulary.strings, vocabulary.id
+        self.reader = AttributeReader(vocabulary.id, MOST_ITEMS, zeros=False)
+
+
+class AttributeLists:
+    """Attributes of tokens or other owners as numbers: those that are known, or all, in order of first occurrence."""
+
+    def __init__(self, known: KnownAttributes | None = None) -> None:
+        index = _Names()
+        self._number: Numbering = index.__getitem__ if known is None else known.number
+        self._reader = AttributeReader(self._number) if known is None else known.reader
+        self._strings: Collection[str] = index if known is None else known.strings
         self._bags: list[Bags] = []
         self._waiting: list[list[tuple[str, float]]] = []  # of owners read one by one, not yet among the bags
 
@@ -431,7 +454,7 @@ class AttributeLists:
     def _settle(self) -> None:
         """Number the attributes of those that wait, before any that come later."""
         if self._waiting:
-            self._bags.append(_bags(self._waiting, self._index.__getitem__))
+            self._bags.append(_bags(self._waiting, self._number))
             self._waiting = []
 
     def extend(self, tokens: list[Any], mixed: bool = False) -> bool:
@@ -463,16 +486,19 @@ class AttributeLists:
             pointer=offsets_of(counts),
             ids=ids,
             weights=weights,
-            values=list(self._index),
+            values=self._strings if isinstance(self._strings, list) else list(self._strings),
         )
 
 
-def attributes_of(sequences: Iterable[Iterable[Any]], name: str = PYTHON, empty: bool = False) -> Attributes:
+def attributes_of(
+    sequences: Iterable[Iterable[Any]], name: str = PYTHON, empty: bool = False, known: KnownAttributes | None = None
+) -> Attributes:
     """The corpus of a user's feature sequences; errors name the sequence and the position (from 0).
 
-    With ``empty``, sequences may be empty (:meth:`Attributes.without_empty`).
+    With ``empty``, sequences may be empty (:meth:`Attributes.without_empty`). With ``known``, other attributes are left
+    out.
     """
-    reading, waiting, n_waiting = _Reading(), list[Any](), 0
+    reading, waiting, n_waiting = _Reading(known), list[Any](), 0
     for i, sequence in enumerate(sequences):
         try:
             tokens, matrix = parted(sequence)
@@ -508,8 +534,8 @@ def tokens_of(sequence: Any, i: int) -> list[Any] | tuple[Any, ...]:
 class _Reading:
     """What has been read of a user's sequences."""
 
-    def __init__(self) -> None:
-        self.lists, self.lengths, self.dense = AttributeLists(), list[int](), DenseRows()
+    def __init__(self, known: KnownAttributes | None = None) -> None:
+        self.lists, self.lengths, self.dense = AttributeLists(known), list[int](), DenseRows()
         self.n_tokens = 0
         self._mixed = False  # whether the last tokens were, and the next ones may be
         self._arrays: set[Any] = set()  # names of features that are arrays

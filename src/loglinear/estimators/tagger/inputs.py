@@ -23,17 +23,18 @@ from loglinear.structures.gold import Gold, observed_ngrams
 from loglinear.system import check_memory
 
 if TYPE_CHECKING:
-    from loglinear.features.names import NameEncoder
+    from loglinear.features.names import KnownAttributes, NameEncoder
 
 Corpus = Columns | Attributes
 Encoder: TypeAlias = "TemplateEncoder | NameEncoder"
 FEASIBILITY_BLOCK = 1 << 12  # positions whose labels are checked together
 
 
-def corpus_of(X: Any, as_rows: bool, empty: bool = False) -> Corpus:
+def corpus_of(X: Any, as_rows: bool, empty: bool = False, known: KnownAttributes | None = None) -> Corpus:
     """The user's sequences as a corpus: of token rows, or of features.
 
-    With ``empty``, sequences may be empty: the corpus' ``given_offsets`` have them, its ``offsets`` do not.
+    With ``empty``, sequences may be empty: the corpus' ``given_offsets`` have them, its ``offsets`` do not. Of Python
+    features only those that are ``known`` are read, if that is given.
     """
     if isinstance(X, Columns | Attributes):
         if isinstance(X, Columns) and not as_rows:
@@ -58,7 +59,7 @@ def corpus_of(X: Any, as_rows: bool, empty: bool = False) -> Corpus:
         return corpus
     from loglinear.features.names import attributes_of
 
-    return attributes_of(X, empty=empty)
+    return attributes_of(X, empty=empty, known=known)
 
 
 def checked_weights(corpus: Corpus, sample_weight: Any) -> Float | None:

@@ -44,7 +44,7 @@ from loglinear.system import check_memory, in_threads, size_of, thread_count
 if TYPE_CHECKING:  # a model that has none of these does without importing them
     from loglinear.criteria.costs import Cost
     from loglinear.features.dense import DenseColumns
-    from loglinear.features.names import AttributeReader, NameEncoder
+    from loglinear.features.names import AttributeReader, KnownAttributes, NameEncoder
     from loglinear.generative.base import Base, HmmBase, OwnBase
     from loglinear.structures.chain.listed import ListedChain, ListedFeatures, ListedScores
 
@@ -106,6 +106,11 @@ class SequenceInference(ABC):
     def one_by_one(self) -> bool:
         """Whether sequences have to be scored one at a time, in a single thread."""
         return False
+
+    @property
+    def known_attributes(self) -> KnownAttributes | None:
+        """Reads a user's features into numbers of the encoder's attributes; None if other names count as well."""
+        return None
 
     def encode(self, corpus: Columns | Attributes, n_threads: int = 1) -> Any:
         """A corpus in numbers, as this model looks at it."""
@@ -559,7 +564,7 @@ class ChainModel(SequenceModel):
 
     structure_name = "chain"
     kinds = tuple(LABELS_OF)
-    cached = ("penalties", "laid_out", "decoder", "listed", "_sentences")
+    cached = ("penalties", "laid_out", "decoder", "listed", "known_attributes", "_sentences")
 
     features: ChainFeatures
     local: bool = False
@@ -694,8 +699,16 @@ class ChainModel(SequenceModel):
         return (self.listed or self.features).structure(corpus, first, end)
 
     @cached_property
+    def known_attributes(self) -> KnownAttributes | None:
+        if self.base is not None or self.encoder.kind != "names":
+            return None
+        from loglinear.features.names import KnownAttributes
+
+        return KnownAttributes(self.encoder.vocabulary)  # type: ignore[union-attr]  # it has names
+
+    @cached_property
     def _sentences(self) -> SentenceDecoder | None:
-        return None if self.decoder is None else SentenceDecoder.of(self.encoder, self.decoder, self.labels)
+        return None if self.decoder is None else SentenceDecoder.of(self)
 
     def labels_of_sentence(self, x: Any) -> list[str] | None:
         """Best labels of one sentence of the user's, at low latency; None if the general path has to label it.
@@ -1046,19 +1059,21 @@ class SentenceDecoder:
         self._name = [label for label in labels for _ in range(decoder.n_labels // len(labels))].__getitem__
 
     @classmethod
-    def of(cls, encoder: TemplateEncoder | NameEncoder, decoder: Decoder, labels: list[str]) -> SentenceDecoder | None:
-        """For a model's parts; None if its encoder needs a whole corpus."""
+    def of(cls, model: ChainModel) -> SentenceDecoder | None:
+        """For a model that has a decoder; None if its encoder needs a whole corpus."""
+        encoder, decoder = model.encoder, model.decoder
+        assert decoder is not None
         if encoder.kind.startswith("hashed-"):
             return None
         if not isinstance(encoder, TemplateEncoder):
-            from loglinear.features.names import MOST_ITEMS, UNREADABLE, AttributeReader
+            from loglinear.features.names import UNREADABLE
 
-            reader = AttributeReader(encoder.vocabulary.id, MOST_ITEMS)
-            return cls(partial(_feature_attributes, reader, UNREADABLE), decoder, labels)
+            assert model.known_attributes is not None
+            return cls(partial(_feature_attributes, model.known_attributes.reader, UNREADABLE), decoder, model.labels)
         quick = encoder.quick
         if quick is None or not quick.takes_sentences:
             return None
-        return cls(partial(_row_attributes, quick), decoder, labels)
+        return cls(partial(_row_attributes, quick), decoder, model.labels)
 
     def labels_of(self, x: Any) -> list[str] | None:
         """Labels of a sentence; None if the general path has to label it or to refuse it."""

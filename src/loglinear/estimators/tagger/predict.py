@@ -188,7 +188,8 @@ class SequencePredictor(Fitted[SequenceModel]):
         return self.model_.decode(encoded, allowed, decoding, thread_count(self.threads), table)
 
     def _corpus(self, X: Any) -> Corpus:
-        return corpus_of(X, as_rows=self._fitted().takes_rows, empty=True)
+        model = self._fitted()
+        return corpus_of(X, as_rows=model.takes_rows, empty=True, known=model.known_attributes)
 
     def _encode(self, X: Any, given: Any) -> tuple[Any, UInt8 | None]:
         """The sequences in numbers, and the labels allowed [N, Y] (None: all)."""
