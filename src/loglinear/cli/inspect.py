@@ -201,7 +201,9 @@ def _tagger(stored: ModelFile, path: Path) -> View:
 def _tagger_lines(stored: ModelFile, tagger: Tagger, facts: Facts) -> Iterator[str]:
     from loglinear.generative.base import HmmBase
 
-    labels = f"{facts['labels']} labels" + (f" of {facts['sub_labels']} sub-labels" if facts["sub_labels"] > 1 else "")
+    labels = how_many(facts["labels"], "label")
+    if facts["sub_labels"] > 1:
+        labels += f" of {facts['sub_labels']} sub-labels"
     shape = f"order {facts['order']}" if facts["structure"] == "chain" else facts["structure"]
     yield _header(stored, facts["criterion"], shape, labels)
     base = tagger.model_.base
@@ -213,8 +215,9 @@ def _tagger_lines(stored: ModelFile, tagger: Tagger, facts: Facts) -> Iterator[s
         yield f"trained over a base that is not in the file: {tagger.base.name:.80}"
     counts = ", ".join(f"{n:,} {kind}" for kind, n in facts["features"].items() if n)
     if counts or base is None:
-        kind = "attributes" if facts["hash_bits"] is None else f"of {1 << facts['hash_bits']:,} buckets"
-        yield f"{facts['attributes']:,} {kind}, features: {counts}"
+        hashed = facts["hash_bits"] is not None
+        of = f"{facts['attributes']:,} of {1 << facts['hash_bits']:,} buckets" if hashed else ""
+        yield f"{of or how_many(facts['attributes'], 'attribute')}, features: {counts or 'none'}"
     if facts["hash_bits"] is not None:
         yield "attributes are hashed into buckets: their names are not known"
     yield _training_line(facts["training"])

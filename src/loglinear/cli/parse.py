@@ -204,7 +204,8 @@ def _train_phrases(
         data=f"{how_many(parser.n_trees_, what)}, {how_many(parser.n_words_, 'word')}, "
         f"{how_many(len(parser.classes_), 'label')}{left_out}",
         features=f"{how_many(grammar.n_symbols, 'symbol')}, {how_many(grammar.n_binary, 'binary rule')}, "
-        f"{how_many(grammar.n_steps, 'unary step')}, {grammar.n_preterminals:,} parts of speech",
+        f"{how_many(grammar.n_steps, 'unary step')}, "
+        f"{how_many(grammar.n_preterminals, 'part of speech', 'parts of speech')}",
         following="loglinear parse eval TREES --model MODEL;  loglinear parse run MODEL SENTENCES",
     )  # fmt: skip
 

@@ -72,6 +72,7 @@ from loglinear.structures.tree.structure import CFGTree
 from loglinear.system import in_threads, thread_count
 from loglinear.training.plan import Trained, check_training, l2_factor, phases_of
 from loglinear.training.problem import MAIN, Learnable, Phase, Stage, Storage
+from loglinear.wording import how_many
 
 TREE_CRITERIA: Registry[TreeCriterion] = Registry("criterion", {})
 register = TREE_CRITERIA.register
@@ -201,7 +202,8 @@ class CountedPcfg(TreeCriterion):
     def counted(self, binary: list[Tree]) -> tuple[PCFG, str]:
         """The grammar, and a message about it."""
         grammar = treebank_pcfg(binary, smoothing=self.smoothing, backoff=self.backoff).with_prior(binary)
-        return grammar, f"counted; {len(grammar.unary):,} unary rules, {len(grammar.lexicon.terminals):,} words"
+        words = how_many(len(grammar.lexicon.terminals), "word")
+        return grammar, f"counted; {how_many(len(grammar.unary), 'unary rule')}, {words}"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
