@@ -28,6 +28,7 @@ GRACE = 1.0  # seconds that the main thread has to end by itself
 
 _actions: dict[object, Callable[[], object]] = {}
 _noted: set[int] = set()
+_heard = threading.Event()  # a signal has arrived
 _asked, _under_way = threading.Event(), threading.Event()  # the end: asked for, being forced
 _watching = False
 _ENOUGH = b"\0"  # no signal's number
@@ -81,6 +82,11 @@ def status() -> int:
     return 128 + (signal.SIGTERM if signal.SIGTERM in _noted else signal.SIGINT)
 
 
+def is_asked() -> bool:
+    """Whether a signal has asked this process to end; waits a moment for the thread that hears of it."""
+    return bool(_noted) or (_watching and _heard.wait(0.05))
+
+
 def is_watched() -> bool:
     """Whether a thread sees to it that a second Ctrl-C ends the process."""
     return _watching
@@ -107,6 +113,7 @@ def watching_signals() -> Iterator[None]:
         yield
         return
     _noted.clear()
+    _heard.clear()
     heard, told = os.pipe()
     os.set_blocking(told, False)
     handler, descriptor = signal.getsignal(signal.SIGTERM), signal.set_wakeup_fd(told, warn_on_full_buffer=False)
@@ -164,6 +171,8 @@ def _watch(heard: int) -> None:
         arrived += os.read(heard, 64)
         if _ENOUGH in arrived:
             return
+        if {signal.SIGTERM, signal.SIGINT} & set(arrived):
+            _heard.set()
     _asked.set()
     if signal.SIGTERM in arrived:
         note(signal.SIGTERM)

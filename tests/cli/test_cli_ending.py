@@ -122,6 +122,31 @@ def test_one_ctrl_c_ends_after_the_iteration(tmp_path):
     assert command.process.returncode == 130 and "interrupted after iteration 4; go on from a.model.checkpoint" in said
 
 
+#: A library that makes an error of its own of whatever is raised in it, as Numba does while it is imported.
+SWALLOWING = """
+import os, time
+from loglinear import cli
+
+def app():
+    os.write(2, b"importing\\n")
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt as error:
+        raise RuntimeError("no such name") from error
+
+cli.app = app
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupt_that_a_library_turns_into_an_error_is_one(tmp_path, number):
+    command = Command(tmp_path, code=SWALLOWING)
+    command.wait_for("importing")
+    _, said = command.end(number)
+    assert command.process.returncode == 128 + number and said == "loglinear: interrupted\n"
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     """Files that verbs work on for some seconds, and models."""

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from loglinear import ending
 from loglinear.cli import common
 from loglinear.cli.options import add
+from loglinear.errors import LoglinearError, ModelKindError
 from loglinear.streams import forget, standard_streams, visible
 from loglinear.system import without_current_folder
 
@@ -200,10 +201,9 @@ def main() -> None:
 
 
 def _run() -> None:
-    from loglinear.errors import LoglinearError, ModelKindError
-
     try:
-        app()
+        with _interrupts_kept():
+            app()
     except ModelKindError as error:
         _fail(common.other_verb(error), 2)
     except LoglinearError as error:
@@ -222,6 +222,19 @@ def _run() -> None:
             _fail(_missing(error), 1)
         place = f"{error.filename}: " if error.filename else ""
         _fail(f"{place}{error.strerror or error}", 2)
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Let an interrupt be one: libraries turn it into errors of their own, as Numba does while it is imported."""
+    try:
+        yield
+    except (LoglinearError, BrokenPipeError):
+        raise
+    except Exception:
+        if ending.is_asked():
+            raise KeyboardInterrupt from None
+        raise
 
 
 def _missing(error: BaseException) -> str:
