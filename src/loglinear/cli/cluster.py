@@ -754,7 +754,7 @@ class ClusterRows:
                 return cls(tuple(names.tolist()))
             words = BagOfWords.from_dict({"spec": stored["words"], "vocabulary": names.tolist()})
             return cls((), tuple(str(name) for name in stored["texts"]), words)
-        except (LoglinearError, KeyError, TypeError) as error:
+        except (LoglinearError, KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{path}: the description of its columns is damaged ({error}); train again") from None
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any, ClassVar, Self, TypeVar
 
-from loglinear.errors import NotOfferedError, OptionError
+from loglinear.errors import DataError, NotOfferedError, OptionError
 
 T = TypeVar("T")
 ROUTED = ("fit", "partial_fit", "predict", "predict_proba", "score")  #: methods that metadata can be routed to
@@ -196,7 +196,11 @@ class ClassifierConventions(Conventions):
         """Share of the examples whose label is predicted right."""
         from sklearn.metrics import accuracy_score
 
-        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))  # type: ignore[attr-defined]  # theirs
+        predicted = self.predict(X)  # type: ignore[attr-defined]  # theirs
+        try:
+            return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        except ValueError as error:  # labels of another type, or another number of them
+            raise DataError(f"the labels cannot be compared with the model's: {error}") from None
 
 
 class RegressorConventions(Conventions):

@@ -319,7 +319,8 @@ def test_lists_take_a_cost_of_two_labellings(members, noisy, criterion):
         return sum(a != b for a, b in zip(gold, predicted, strict=True))
 
     by_name, own = (Combination(taggers, criterion=criterion, cost=cost).fit(*noisy) for cost in (None, wrong))
-    np.testing.assert_allclose(own.weights_, by_name.weights_, rtol=1e-4)
+    assert own.objective_ == pytest.approx(by_name.objective_, rel=1e-5)
+    np.testing.assert_allclose(own.weights_, by_name.weights_, rtol=1e-3)
     with pytest.raises(OptionError, match="give a k, as in risk:k=50"):
         Combination(taggers, criterion="risk", cost=wrong).fit(*noisy)
 

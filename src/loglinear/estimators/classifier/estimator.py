@@ -17,7 +17,7 @@ from loglinear import model_file
 from loglinear.arrays import Array, Arrays, Float, Int64
 from loglinear.criteria.costs import describe
 from loglinear.criteria.criterion import CRITERIA
-from loglinear.errors import OptionError
+from loglinear.errors import DataError, OptionError
 from loglinear.estimators.classifier import file as classifier_file
 from loglinear.estimators.classifier.inputs import NUMBERS, NumberRows, TableRows, TemplateRows, made_features
 from loglinear.estimators.classifier.model import CandidateModel, KernelModel, LinearModel
@@ -321,7 +321,10 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
         if isinstance(model, CandidateModel):
             return model.encoder.transform(list(X), model.labels)
         if model.encoder.kind == NUMBERS:
-            return validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+            try:
+                return validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+            except ValueError as error:
+                raise DataError(str(error)) from None
         examples = X if self.features is None else made_features(self.features, X)
         return model.encoder.transform(examples, thread_count(self.threads))
 

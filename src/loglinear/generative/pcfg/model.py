@@ -439,6 +439,7 @@ class UnaryClosure:
 # Trees drawn from a PCFG, from the root down: for expectations of features other than contiguous fragments.
 
 LARGEST = 1_000_000  # nodes of one tree
+NO_RULE = -2
 
 
 @kernel
@@ -448,8 +449,9 @@ def _draw(
 ) -> int:  # fmt: skip
     """One derivation, a parent's choice before its children's: the number of choices, -1 if ``uniform`` ran out.
 
-    Choices of symbol a are ``pointer[a]`` to ``pointer[a + 1] - 1``, with ``cumulative`` probabilities; those of tags
-    are words, the others rules with ``children`` [choices, 2], the second -1 in unary ones.
+    :data:`NO_RULE` if a symbol was met that has no choice. Choices of symbol a are ``pointer[a]`` to
+    ``pointer[a + 1] - 1``, with ``cumulative`` probabilities; those of tags are words, the others rules with
+    ``children`` [choices, 2], the second -1 in unary ones.
     """
     stack[0] = root
     depth, n = 1, 0
@@ -459,6 +461,8 @@ def _draw(
         if used + n >= uniform.shape[0] or depth + 2 >= stack.shape[0]:
             return -1
         first, end = pointer[a], pointer[a + 1]
+        if first == end:
+            return NO_RULE
         u = uniform[used + n] * cumulative[end - 1]
         place = first + np.searchsorted(cumulative[first:end], u, side="right")
         choice = min(place, end - 1)
@@ -496,6 +500,8 @@ def draw_trees(model: PCFG, n: int, rng: np.random.Generator) -> list[Tree]:
     while len(trees) < n:
         stack = np.zeros(size, dtype=np.int32)
         found = _draw(model.root, model.n_tags, pointer, cumulative, children, uniform, used, chosen, stack)
+        if found == NO_RULE:
+            raise DataError("a symbol without any rule or word was drawn: the grammar has no tree for it")
         if found >= 0:
             trees.append(_tree(model, children, chosen[used : used + found].tolist()))
             used += found
