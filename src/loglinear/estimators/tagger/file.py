@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 KIND = "tagger"
 OWN = "own"
+MOST = 10_000_000  # columns of a corpus, and values of one
 DEFAULT = "chain"  # the structure of a file that names none
 _TEMPLATES = "loglinear.features.templates"
 ENCODERS = {
@@ -184,10 +185,10 @@ def _bound(read: Reader, base: OwnBase, labels: list[str]) -> OwnBase:
 
 
 def whole_numbers(read: Reader, key: str, least: int = 0) -> list[int]:
-    """A list of whole numbers in a header, each at least ``least``."""
+    """A list of whole numbers in a header, each from ``least`` to :data:`MOST`."""
     found = read.value(key)
-    if not isinstance(found, list) or not found or not all(type(n) is int and n >= least for n in found):
-        read.fail(key, f"not a list of whole numbers from {least} up")
+    if not isinstance(found, list) or not found or not all(type(n) is int and least <= n <= MOST for n in found):
+        read.fail(key, f"not a list of whole numbers from {least} to {MOST:,}")
     return found
 
 
