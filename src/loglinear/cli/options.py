@@ -34,6 +34,7 @@ from loglinear.options import (
     RESULTS,
     TRAINED_MODEL,
     WRITTEN,
+    WRITTEN_FOLDER,
     File,
     Option,
     declared,
@@ -677,6 +678,42 @@ class FitOptions:
         "seconds between checkpoints (MODEL.checkpoint)", default=30.0, least=0, panel=RUN
     )
     quiet: bool = option("print nothing but errors", default=False, flags=("-q", "--quiet"))
+
+
+@options
+class PagingOptions:
+    """Corpora that memory does not hold."""
+
+    memory: str | None = option(
+        "most memory to hold, as in 2G; what is larger lies in files without a name, which are gone with the process",
+        default=None,
+        panel=RUN,
+        metavar="SIZE",
+    )
+    out_of_core: bool = option("the same, with half of the machine's memory", default=False, panel=RUN)
+    scratch: Path | None = option(
+        "folder for these files; by default that for temporary files", default=None, panel=RUN, metavar="DIR",
+        file=WRITTEN_FOLDER,
+    )  # fmt: skip
+
+    @contextmanager
+    def paging(self) -> Iterator[None]:
+        """Context in which large arrays lie in files, if that is asked for."""
+        import tempfile
+
+        from loglinear import mapped
+        from loglinear.system import bytes_of, memory
+
+        if self.memory is None and not self.out_of_core:
+            if self.scratch is not None:
+                raise OptionError("--scratch goes with --memory or --out-of-core; give one of them")
+            yield
+            return
+        most = memory() / 2 if self.memory is None else bytes_of(self.memory, "--memory")
+        folder = Path(tempfile.gettempdir()) if self.scratch is None else self.scratch
+        folder.mkdir(parents=True, exist_ok=True)
+        with mapped.Paging(folder, most):
+            yield
 
 
 @options

@@ -30,6 +30,7 @@ from loglinear.estimators.options import forbids_unseen
 from loglinear.estimators.tagger.inputs import check_feasible, constraints_of, with_seen_pairs
 from loglinear.features.block import FeatureBlock, find_keys
 from loglinear.features.encoding import PAIRS_ONLY, EncodedCorpus, Incidence
+from loglinear.features.stored import fitted
 from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
 from loglinear.features.templates.index import QuickEncoder
 from loglinear.model_file import Reader, restored, stored
@@ -577,7 +578,7 @@ class ChainModel(SequenceModel):
     def collect(cls, data: TrainingData) -> tuple[Self, EncodedCorpus, Gold]:
         options, corpus, encoder, gold, labels, transitions, input_only, known = data
         n_threads = thread_count(options.threads)
-        encoded = encoder.fit(corpus, options.min_count, n_threads)  # type: ignore[arg-type]  # fits the corpus' kind
+        encoder, encoded = fitted(encoder, corpus, options.min_count, n_threads)
         dense = known.dense if isinstance(known, ChainModel) else None  # its columns are standardised as they were
         if known is None and (corpus.dense is not None or options.vectors is not None):
             from loglinear.features.dense import DenseColumns, vectors_of
