@@ -37,9 +37,9 @@ from loglinear.system import WriteError, size_of
 
 SMALL = 1 << 20  # bytes of an array that is not worth a file
 PIECE = 1 << 20  # numbers handled at a time
-NEAR = 0.85  # share of the bound from which on pages are given back: some are touched before the next look
 PERIOD = 0.005  # seconds between two looks
-LEAST = 50_000_000  # bytes above what the process holds already that any bound has to leave
+NEAR = 100_000_000  # bytes below the bound from which on pages are given back: more are touched before the next look
+LEAST = 150_000_000  # bytes above what the process holds already that any bound has to leave
 
 _maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()  # the files that arrays lie in
 _changing_maps = threading.Lock()
@@ -67,8 +67,8 @@ class Paging:
         held = resident()
         if held + LEAST > self.most:
             raise OptionError(
-                f"memory={size_of(self.most)} is too little: the program alone takes {size_of(held)}; give at least "
-                f"{size_of(held + 4 * LEAST)}"
+                f"{size_of(self.most)} of memory are too little: the program alone takes {size_of(held)}; allow at "
+                f"least {size_of(held + LEAST)}"
             )
         self._ended = threading.Event()
         self._watch = threading.Thread(target=self._keep_below, name="loglinear-paging", daemon=True)
@@ -85,15 +85,15 @@ class Paging:
 
     def _keep_below(self) -> None:
         while not self._ended.wait(PERIOD):
-            if resident() > NEAR * self.most:
+            if resident() > self.most - NEAR:
                 release()
 
 
 def check_room(n_bytes: float, what: str) -> None:
     """Refuse what will stay in memory, such as weights, if the bound leaves no room for it."""
-    if _paging and (wanted := resident() + n_bytes + LEAST) > _paging[-1].most and resident():
+    if _paging and (wanted := resident() + n_bytes + NEAR) > _paging[-1].most and resident():
         raise OptionError(
-            f"memory={size_of(_paging[-1].most)} is too little: {what} take {size_of(n_bytes)}; give at least "
+            f"{size_of(_paging[-1].most)} of memory are too little: {what} take {size_of(n_bytes)}; allow at least "
             f"{size_of(wanted)}"
         )
 

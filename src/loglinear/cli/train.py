@@ -32,7 +32,7 @@ def train_command(
         str,
         typer.Argument(
             metavar="TRAIN",
-            help="Annotated file (also .gz, or - for standard input), a pattern for several, or what encode has written.",
+            help="Annotated file (also .gz, or - for standard input), a pattern for several files, or what encode wrote.",
         ),
         READ,
     ],

@@ -195,11 +195,12 @@ def shuffled(sequences: Int64, offsets: Int64, key: Sequence[int]) -> Int64:
     Where they lie in files, neighbours stay together: runs of about :data:`RUN` positions are shuffled, and the
     sequences within each, so that a pass reads each page once.
     """
-    rng = np.random.default_rng(key)
-    if not mapped.is_active():
+    rng, runs = np.random.default_rng(key), [sequences]
+    if mapped.is_active():
+        ascending = np.sort(sequences)
+        runs = np.split(ascending, np.flatnonzero(np.diff(offsets[ascending] // RUN)) + 1)
+    if len(runs) == 1:
         return rng.permutation(sequences)
-    ascending = np.sort(sequences)
-    runs = np.split(ascending, np.flatnonzero(np.diff(offsets[ascending] // RUN)) + 1)
     return np.concatenate([rng.permutation(runs[r]) for r in rng.permutation(len(runs)).tolist()])
 
 

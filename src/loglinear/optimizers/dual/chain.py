@@ -262,6 +262,8 @@ class DualAscent(DualOptions):
             margin = (PlaneDual if by_planes else MarginDual)(self.max_iter, self.tolerance, self.seed)
             return margin.minimise(objective, weights0, l1=l1, callback=callback, state=state)
         layout = objective.wide_layout(self.prune) if self.prune else objective.layout
+        size = objective.features.n_features
+        mapped.check_room(OF_WEIGHTS * 8.0 * size, f"{size:,} weights")
         now = _start(layout)
         if state is not None:
             check_fits_data(type(state) is type(now) and _shapes(state) == _shapes(now))
@@ -410,8 +412,6 @@ def has_planes(criterion: Criterion, features: PartFeatures) -> bool:
 
 def _start(layout: Layout) -> DualState:
     """The state with the gold labellings' marginals, and so with weights of zero."""
-    size = layout.features.n_features
-    mapped.check_room(OF_WEIGHTS * 8.0 * size, f"{size:,} weights")
     alpha, transitions = layout.at_gold()
     n = len(transitions)
     parts = (*layout.zeros(), alpha, transitions, np.zeros(n, dtype=np.float32))
