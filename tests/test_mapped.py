@@ -30,6 +30,13 @@ def place(request, tmp_path, monkeypatch):
         yield request.param
 
 
+def run(code, folder):
+    """What a program prints, in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": SOURCE}
+    done = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, env=environment)
+    return done.stdout or done.stderr
+
+
 def numbers(n, low=0, high=9):
     return np.random.default_rng(n).integers(low, high, size=n).astype(np.int32)
 
@@ -94,10 +101,7 @@ with mapped.Paging(Path(sys.argv[1]), bound):
 
 @linux
 def test_resident_memory_stays_below_the_bound(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", BOUND, tmp_path], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": SOURCE}
-    )
-    assert done.stdout == "held\n", done.stderr
+    assert run(BOUND, tmp_path) == "held\n"
 
 
 @linux
@@ -128,7 +132,4 @@ except OSError as error:
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system cannot reserve room on a disk")
 def test_a_disk_without_room_is_an_error_and_no_crash(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", FULL, tmp_path], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": SOURCE}
-    )
-    assert done.stdout == f"{WriteError.__name__} {tmp_path}\n", done.stderr
+    assert run(FULL, tmp_path) == f"{WriteError.__name__} {tmp_path}\n"

@@ -84,9 +84,15 @@ class Paging:
         self._watch.join()
 
     def _keep_below(self) -> None:
-        while not self._ended.wait(PERIOD):
-            if resident() > self.most - NEAR:
-                release()
+        if not resident():
+            return
+        descriptor = os.open("/proc/self/statm", os.O_RDONLY)
+        try:
+            while not self._ended.wait(PERIOD):
+                if _resident(descriptor) > self.most - NEAR:
+                    release()
+        finally:
+            os.close(descriptor)
 
 
 def check_room(n_bytes: float, what: str) -> None:
@@ -106,10 +112,18 @@ def is_active() -> bool:
 def resident() -> int:
     """Bytes of memory that the process holds; 0 where the system does not say."""
     try:
-        with open("/proc/self/statm", "rb") as stream:
-            return int(stream.read().split()[1]) * mmap.PAGESIZE
-    except (OSError, ValueError, IndexError):
+        descriptor = os.open("/proc/self/statm", os.O_RDONLY)
+    except OSError:
         return 0
+    try:
+        return _resident(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _resident(descriptor: int) -> int:
+    """The same from the open file, in a single call that waits for the GIL."""
+    return int(os.pread(descriptor, 100, 0).split()[1]) * mmap.PAGESIZE
 
 
 def peak() -> int:

@@ -95,6 +95,8 @@ class ModelFile:
         Bytes of the file.
     name : str
         Its name in messages: its path, or "the model in memory".
+    checksum : str
+        That of the content; empty for files of other tools.
     """
 
     kind: str
@@ -102,17 +104,19 @@ class ModelFile:
     arrays: dict[str, Array]
     size: int
     name: str
+    checksum: str = ""
 
 
 # -- writing ------------------------------------------------------------------------------------------------------
 
 
-def save(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+def save(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
     """Write a model atomically: ``path`` holds either the old content or all of the new, whatever happens.
 
-    The arguments are those of :func:`dumps`. An older model stays valid for processes that have it mapped.
+    The arguments are those of :func:`dumps`. An older model stays valid for processes that have it mapped. Returns the
+    checksum.
     """
-    table, data = _table_and_data(kind, header, arrays)
+    table, data, checksum = _table_and_data(kind, header, arrays)
     if os.path.isdir(path):
         raise ModelFileError(f"cannot save {path}: it is a folder; give the name of a file")
     try:
@@ -124,6 +128,7 @@ def save(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arr
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
         raise ModelFileError(f"cannot save {path}: {reason}; choose a place with room that you may write to") from error
+    return checksum
 
 
 def dumps(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
@@ -138,14 +143,14 @@ def dumps(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
     arrays : mapping of str to ndarray
         float64, float32, float16, int64, int32, uint8 or bool, of any shape.
     """
-    table, data = _table_and_data(kind, header, arrays)
+    table, data, _ = _table_and_data(kind, header, arrays)
     return b"".join((table, *data))
 
 
 def _table_and_data(
     kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]
-) -> tuple[bytes, list[memoryview]]:
-    """The two parts of the file: length and table, signed; and the data, views on the arrays where they are."""
+) -> tuple[bytes, list[memoryview], str]:
+    """The two parts of the file: length and table, signed; the data, views on the arrays; and the checksum."""
     metadata = {
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
@@ -170,8 +175,8 @@ def _table_and_data(
         raise ValueError(f"a header of {len(text)} bytes is too long: put long lists into arrays (pack_strings)")
     head = len(text).to_bytes(8, "little") + text
     place_of_sum = head.index(_CHECKSUM_KEY) + len(_CHECKSUM_KEY)
-    digits = _checksum(head, data, place_of_sum).encode("ascii")
-    return head[:place_of_sum] + digits + head[place_of_sum + len(digits) :], data
+    checksum = _checksum(head, data, place_of_sum)
+    return head[:place_of_sum] + checksum.encode("ascii") + head[place_of_sum + len(checksum) :], data, checksum
 
 
 def _json(value: Any) -> str:
@@ -242,7 +247,8 @@ def load(
         header = _parsed(name, metadata["header"])
         if not isinstance(header, dict):
             _damaged(name, "its header is not a JSON object")
-        content = ModelFile(metadata["kind"], header, _arrays(name, table, view, start, paged), len(view), name)
+        arrays = _arrays(name, table, view, start, paged)
+        content = ModelFile(metadata["kind"], header, arrays, len(view), name, metadata["checksum"])
     if kind is not None and content.kind != kind:
         raise ModelKindError(name, content.kind[:40], kind)
     return content
@@ -544,6 +550,8 @@ class Reader:
         The section, as in ``"base."``; empty for the whole file.
     size : int
         Bytes of the file.
+    checksum : str
+        That of the file's content.
     """
 
     file: str
@@ -552,11 +560,14 @@ class Reader:
     arrays: Mapping[str, Array]
     place: str = ""
     size: int = 0
+    checksum: str = ""
 
     @classmethod
     def of(cls, stored: ModelFile) -> Reader:
         """The reader of a whole file."""
-        return cls(stored.name, stored.kind, stored.header, stored.arrays, size=stored.size)
+        return cls(
+            stored.name, stored.kind, stored.header, stored.arrays, size=stored.size, checksum=stored.checksum
+        )  # fmt: skip
 
     # -- errors ----------------------------------------------------------------------------------------------------
 

@@ -237,6 +237,11 @@ def changed(holder: Any, *names: str) -> list[str]:
     return [_flags(known[name])[-1] for name in names if getattr(holder, name) != known[name].default]
 
 
+def flag_of(cls: type, name: str) -> str:
+    """The flag of one of a class's options."""
+    return _flags(declared(cls)[name])[-1]
+
+
 def flags_of(cls: type) -> list[str]:
     """The flags that a class's options have on the command line."""
     return [_flags(each)[-1] for each in declared(cls).values() if not each.python_only]

@@ -8,7 +8,7 @@ import typer
 
 from loglinear import mapped
 from loglinear.cli import common
-from loglinear.cli.options import CorpusOptions, FitOptions, Flags, Given, ModelOutput, PagingOptions, changed
+from loglinear.cli.options import CorpusOptions, FitOptions, Flags, Given, ModelOutput, PagingOptions, changed, flag_of
 from loglinear.errors import DataError, LoglinearError, OptionError
 from loglinear.estimators.options import DEV, MODEL, RUN, TaggerOptions
 from loglinear.options import READ
@@ -32,7 +32,7 @@ def train_command(
         str,
         typer.Argument(
             metavar="TRAIN",
-            help="Annotated file (also .gz, or - for standard input), a pattern for several files, or what encode wrote.",
+            help="Annotated file (also .gz, or - for standard input), a pattern for several, or what encode wrote.",
         ),
         READ,
     ],
@@ -255,6 +255,7 @@ def _read(
     """Training data, dev data or None, and the sentences' weights or None; an encoded corpus brings options along."""
     from loglinear.scale.encoded import is_encoded, read_parts
 
+    corpus: Columns | Attributes
     with common.working(out, f"reading {train}"):
         if is_encoded(train) and tagger is not None and given is not None:
             corpus = _opened(train, files, tagger, given)
@@ -267,16 +268,13 @@ def _read(
 
 def _opened(folder: str, files: CorpusOptions, tagger: Tagger, given: Given) -> Columns:
     """An encoded corpus; its options are those of the training where no others are ``given``."""
-    from loglinear.features.templates.language import TemplateSet
     from loglinear.scale.encoded import open_encoded
 
     found = open_encoded(folder)
     if not {"--label-column", "--column"} & given:
         files.label_column = found.label_column
-    if "--template" not in given:
-        tagger.template = TemplateSet.parse(found.template)
     for name, value in found.options.items():
-        if f"--{name.replace('_', '-')}" not in given and value is not None:
+        if flag_of(TaggerOptions, name) not in given:
             setattr(tagger, name, value)
     for name in ("format", "separator", "comments", "partial"):
         if f"--{name}" not in given and name in found.reading:

@@ -1,8 +1,8 @@
 """Encoded corpora: a folder with a corpus in numbers, to train on again and again, whatever its size.
 
-    manifest.json    sources with their sizes and SHA-256, the options of the encoding, and the digests of the files
+    manifest.json    the sources with their sizes and SHA-256, the template, and how much there is
     corpus           columns, sentences and lines: what reading the sources gave
-    encoding         the attributes of each position by a template, and the encoder
+    encoding         the attributes of each position by a template, the encoder, and the checksum of ``corpus``
 
 ``corpus`` and ``encoding`` are containers as model files are (:mod:`loglinear.model_file`): nothing in them is run, all
 of them is checked, and they are memory-mapped. A folder appears under its name when it is complete.
@@ -173,16 +173,16 @@ def encode(
     noted = [SourceFile.of(path) for path in sources]
     target.parent.mkdir(parents=True, exist_ok=True)
     with temporary_folder(f".{target.name}-", target.parent) as new:
-        save(new / CORPUS, "corpus", *_stored_columns(corpus))
+        header, arrays = _stored_columns(corpus)
+        header |= {"label_column": label_column, "reading": dict(reading or {})}
+        checksum = save(new / CORPUS, CORPUS, header, arrays)
         header, arrays = encoder_to_storage(encoder)
-        save(new / ENCODING, "encoding", {"made_by": recipe, "encoder": header}, {**arrays, **_stored(encoded)})
+        header = {"corpus": checksum, "made_by": recipe, "min_count": min_count, "encoder": header}
+        save(new / ENCODING, ENCODING, header, {**arrays, **_stored(encoded)})
         manifest = {
-            "format": FORMAT, "version": VERSION, "loglinear": __version__,
-            "sources": [asdict(source) for source in noted], "reading": dict(reading or {}),
-            "label_column": label_column, "template": str(getattr(encoder, "templates", "")),
-            "options": {"min_count": min_count, **{n: options.get(n) for n in ("pair_features", "hash_bits")}},
+            "format": FORMAT, "version": VERSION, "loglinear": __version__, "made_by": recipe,
+            "sources": [asdict(source) for source in noted], "template": str(getattr(encoder, "templates", "")),
             "sentences": len(corpus), "tokens": corpus.n_tokens, "attributes": encoder.n_attributes,
-            "recipe": recipe, "files": {name: _digest(str(new / name)) for name in (CORPUS, ENCODING)},
         }  # fmt: skip
         (new / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         if target.exists():
@@ -231,19 +231,17 @@ class EncodedFolder:
     ----------
     corpus : EncodedColumns
         Its arrays lie in files and must not be changed.
-    label_column : int
-    template : str
-        The text of the template.
     options : dict
-        ``min_count``, ``pair_features`` and ``hash_bits``.
+        The options of a tagger that the encoding was made with: ``Tagger(l2=0.1, **folder.options).fit(folder.corpus)``
+        finds it in the folder, and a tagger with others encodes the corpus anew.
+    label_column : int
     reading : dict
         How the sources were read.
     """
 
     corpus: EncodedColumns
-    label_column: int
-    template: str
     options: dict[str, Any]
+    label_column: int
     reading: dict[str, Any]
 
 
@@ -256,31 +254,32 @@ def open_encoded(folder: str | os.PathLike[str]) -> EncodedFolder:
         It is damaged, or a source has changed since.
     """
     path = Path(folder)
-    manifest = _manifest(path)
-    for source in manifest["sources"]:
-        if reason := SourceFile(**source).reason_to_encode_again():
+    for source in _sources(path):
+        if reason := source.reason_to_encode_again():
             raise DataError(f"{reason}: encode it again", str(path))
     try:
-        columns, encoding = (read(path / name, kind, paged=True) for name, kind in FILES)
+        columns, encoding = (read(path / name, name, paged=True) for name in (CORPUS, ENCODING))
+        if encoding.text("corpus") != columns.checksum:
+            encoding.fail("corpus", "it is the encoding of another corpus")
         corpus = _columns(columns)
-        made_by, encoder, encoded = _encoding(encoding, corpus)
+        corpus.encoding = _encoding(encoding, corpus)
+        reading, label_column = dict(columns.section("reading").header), columns.integer("label_column", -(2**31))
+        min_count = encoding.integer("min_count", 1)
     except ModelFileError as error:
         raise DataError(f"damaged: {error}; encode it again", str(path)) from None
-    if made_by != manifest["recipe"]:
-        raise DataError("damaged: its files are of different encodings; encode it again", str(path))
-    corpus.encoding = Encoding(made_by, encoder, encoded)
-    return EncodedFolder(
-        corpus, manifest["label_column"], manifest["template"], manifest["options"], manifest["reading"]
-    )
+    encoder = corpus.encoding.encoder
+    options = {
+        "template": encoder.templates,
+        "min_count": min_count,
+        "gazetteers": list(encoder.gazetteers.values()) or None,
+        "pair_features": encoder.pair_features,
+        "hash_bits": encoder.to_header().get("bits"),
+    }
+    return EncodedFolder(corpus, options, label_column, reading)
 
 
-FILES = ((CORPUS, "corpus"), (ENCODING, "encoding"))  # of a folder, with their kinds
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "sources": list, "reading": dict, "label_column": int, "template": str, "options": dict, "recipe": str,
-}  # fmt: skip
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
+def _sources(folder: Path) -> list[SourceFile]:
+    """The sources that the manifest names."""
     try:
         manifest = parsed_json((folder / MANIFEST).read_bytes())
     except OSError as error:
@@ -291,11 +290,12 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise DataError(f"{MANIFEST} is not that of an encoded corpus", str(folder))
     if manifest.get("version") != VERSION:
         raise DataError("it was written by another version of loglinear: encode it again", str(folder))
-    fields = set(SourceFile.__dataclass_fields__)
-    complete = all(isinstance(manifest.get(key), kind) for key, kind in _TYPES.items())
-    if not complete or not all(isinstance(each, dict) and set(each) == fields for each in manifest["sources"]):
-        raise DataError(f"{MANIFEST} is damaged (a part is missing): encode it again", str(folder))
-    return manifest
+    sources = manifest.get("sources")
+    kinds = {"path": str, "real_path": str, "size": int, "changed": int, "sha256": str}
+    for each in sources if isinstance(sources, list) else [None]:
+        if not isinstance(each, dict) or {name: type(value) for name, value in each.items()} != kinds:
+            raise DataError(f"{MANIFEST} is damaged (a source is incomplete): encode it again", str(folder))
+    return [SourceFile(**each) for each in manifest["sources"]]
 
 
 def _columns(stored: Reader) -> EncodedColumns:
@@ -321,7 +321,7 @@ def _columns(stored: Reader) -> EncodedColumns:
     )  # fmt: skip
 
 
-def _encoding(stored: Reader, corpus: Columns) -> tuple[str, Any, EncodedCorpus]:
+def _encoding(stored: Reader, corpus: Columns) -> Encoding:
     _, encoder = read_encoder(stored)
 
     def incidence(name: str) -> Incidence:
@@ -335,7 +335,7 @@ def _encoding(stored: Reader, corpus: Columns) -> tuple[str, Any, EncodedCorpus]
 
     state = incidence("state")
     edge = state if "edge.same" in stored.arrays else incidence("edge") if "edge.ids" in stored.arrays else None
-    return stored.text("made_by"), encoder, EncodedCorpus(corpus.offsets, state, edge)
+    return Encoding(stored.text("made_by"), encoder, EncodedCorpus(corpus.offsets, state, edge))
 
 
 def _ascends(numbers: Any, strictly: bool = False) -> bool:
