@@ -88,7 +88,7 @@ import numpy as np
 from pathlib import Path
 from loglinear import mapped
 
-bound = mapped.resident() + 160e6
+bound = mapped.resident() + 250e6
 with mapped.Paging(Path(sys.argv[1]), bound):
     array = mapped.zeros((1000, 100_000))  # 800 MB
     for i, row in enumerate(array):
@@ -108,7 +108,7 @@ def test_resident_memory_stays_below_the_bound(tmp_path):
 def test_a_bound_that_is_too_small_is_refused_with_the_figure(tmp_path):
     with pytest.raises(OptionError, match=r"1 MB of memory are too little: the program alone takes .*; allow at least"):
         mapped.Paging(tmp_path, 1e6)
-    with mapped.Paging(tmp_path, mapped.resident() + 200e6):
+    with mapped.Paging(tmp_path, mapped.resident() + 300e6):
         mapped.check_room(1e6, "1,000 weights")
         with pytest.raises(OptionError, match=r"too little: 10 weights take 1 GB"):
             mapped.check_room(1e9, "10 weights")

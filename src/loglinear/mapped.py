@@ -38,8 +38,8 @@ from loglinear.system import WriteError, size_of
 SMALL = 1 << 20  # bytes of an array that is not worth a file
 PIECE = 1 << 20  # numbers handled at a time
 PERIOD = 0.005  # seconds between two looks
-NEAR = 100_000_000  # bytes below the bound from which on pages are given back: more are touched before the next look
-LEAST = 150_000_000  # bytes above what the process holds already that any bound has to leave
+NEAR = 150_000_000  # bytes below the bound from which on pages are given back: more are touched before the next look
+LEAST = 200_000_000  # bytes above what the process holds already that any bound has to leave
 
 _maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()  # the files that arrays lie in
 _changing_maps = threading.Lock()
