@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loglinear import mapped
 from loglinear.cli import common
 from loglinear.cli.options import CorpusOptions, FitOptions, Flags, Given, ModelOutput, PagingOptions, changed, flag_of
 from loglinear.errors import DataError, LoglinearError, OptionError
@@ -109,6 +108,7 @@ def _train(
     grow: bool,
     out: common.Screen,
 ) -> None:
+    from loglinear import mapped
     from loglinear.criteria.criterion import CRITERIA
 
     if run.dev is not None and dev_split is not None:

@@ -30,7 +30,6 @@ from loglinear.estimators.options import forbids_unseen
 from loglinear.estimators.tagger.inputs import check_feasible, constraints_of, with_seen_pairs
 from loglinear.features.block import FeatureBlock, find_keys
 from loglinear.features.encoding import PAIRS_ONLY, EncodedCorpus, Incidence
-from loglinear.features.stored import fitted
 from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
 from loglinear.features.templates.index import QuickEncoder
 from loglinear.model_file import Reader, restored, stored
@@ -576,6 +575,8 @@ class ChainModel(SequenceModel):
 
     @classmethod
     def collect(cls, data: TrainingData) -> tuple[Self, EncodedCorpus, Gold]:
+        from loglinear.features.stored import fitted
+
         options, corpus, encoder, gold, labels, transitions, input_only, known = data
         n_threads = thread_count(options.threads)
         encoder, encoded = fitted(encoder, corpus, options.min_count, n_threads)
