@@ -45,7 +45,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from loglinear import __version__
+from loglinear import __version__, mapped
 from loglinear.arrays import Array, Arrays, Float, Int32, Int64, UInt8
 from loglinear.documents import parsed_json
 from loglinear.errors import LoglinearError, ModelFileError, ModelKindError, OptionError
@@ -95,6 +95,8 @@ class ModelFile:
         Bytes of the file.
     name : str
         Its name in messages: its path, or "the model in memory".
+    checksum : str
+        That of the content; empty for files of other tools.
     """
 
     kind: str
@@ -102,17 +104,19 @@ class ModelFile:
     arrays: dict[str, Array]
     size: int
     name: str
+    checksum: str = ""
 
 
 # -- writing ------------------------------------------------------------------------------------------------------
 
 
-def save(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+def save(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
     """Write a model atomically: ``path`` holds either the old content or all of the new, whatever happens.
 
-    The arguments are those of :func:`dumps`. An older model stays valid for processes that have it mapped.
+    The arguments are those of :func:`dumps`. An older model stays valid for processes that have it mapped. Returns the
+    checksum.
     """
-    table, data = _table_and_data(kind, header, arrays)
+    table, data, checksum = _table_and_data(kind, header, arrays)
     if os.path.isdir(path):
         raise ModelFileError(f"cannot save {path}: it is a folder; give the name of a file")
     try:
@@ -124,6 +128,7 @@ def save(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arr
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
         raise ModelFileError(f"cannot save {path}: {reason}; choose a place with room that you may write to") from error
+    return checksum
 
 
 def dumps(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
@@ -138,14 +143,14 @@ def dumps(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
     arrays : mapping of str to ndarray
         float64, float32, float16, int64, int32, uint8 or bool, of any shape.
     """
-    table, data = _table_and_data(kind, header, arrays)
+    table, data, _ = _table_and_data(kind, header, arrays)
     return b"".join((table, *data))
 
 
 def _table_and_data(
     kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]
-) -> tuple[bytes, list[memoryview]]:
-    """The two parts of the file: length and table, signed; and the data, views on the arrays where they are."""
+) -> tuple[bytes, list[memoryview], str]:
+    """The two parts of the file: length and table, signed; the data, views on the arrays; and the checksum."""
     metadata = {
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
@@ -170,8 +175,8 @@ def _table_and_data(
         raise ValueError(f"a header of {len(text)} bytes is too long: put long lists into arrays (pack_strings)")
     head = len(text).to_bytes(8, "little") + text
     place_of_sum = head.index(_CHECKSUM_KEY) + len(_CHECKSUM_KEY)
-    digits = _checksum(head, data, place_of_sum).encode("ascii")
-    return head[:place_of_sum] + digits + head[place_of_sum + len(digits) :], data
+    checksum = _checksum(head, data, place_of_sum)
+    return head[:place_of_sum] + checksum.encode("ascii") + head[place_of_sum + len(checksum) :], data, checksum
 
 
 def _json(value: Any) -> str:
@@ -203,7 +208,9 @@ def _storable(name: str, array: Array) -> Array:
 # -- reading ------------------------------------------------------------------------------------------------------
 
 
-def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: str | None = None) -> ModelFile:
+def load(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: str | None = None, *, paged: bool = False
+) -> ModelFile:
     """Read a model file and check all of it; one of CRFsuite, CRF++ or Wapiti comes as that of a tagger.
 
     Parameters
@@ -213,6 +220,9 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: 
         could still change is copied.
     kind : str, optional
         The kind the caller can use; another one is a :class:`ModelKindError`.
+    paged : bool
+        Whether the file may be larger than memory (:func:`loglinear.mapped.opened`). Its arrays count as writable, for
+        kernels; nobody may write to them.
 
     Raises
     ------
@@ -220,7 +230,7 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: 
         The file is missing, not a model, damaged, of another kind or newer; the message says which and what to do.
     """
     if isinstance(source, (str, os.PathLike)):
-        name, view = os.fspath(source), _mapped(Path(source))
+        name, view = os.fspath(source), _mapped(Path(source), paged)
     elif isinstance(source, (bytes, bytearray, memoryview)):
         name = "the model in memory"
         kept = isinstance(source, bytes) or (isinstance(source, memoryview) and isinstance(source.obj, bytes))
@@ -237,7 +247,8 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: 
         header = _parsed(name, metadata["header"])
         if not isinstance(header, dict):
             _damaged(name, "its header is not a JSON object")
-        content = ModelFile(metadata["kind"], header, _arrays(name, table, view, start), len(view), name)
+        arrays = _arrays(name, table, view, start, paged)
+        content = ModelFile(metadata["kind"], header, arrays, len(view), name, metadata["checksum"])
     if kind is not None and content.kind != kind:
         raise ModelKindError(name, content.kind[:40], kind)
     return content
@@ -261,7 +272,7 @@ def _damaged(name: str, detail: str) -> NoReturn:
     raise ModelFileError(f"{name} is damaged ({detail}): copy it again from where it was made, or train again")
 
 
-def _mapped(path: Path) -> memoryview:
+def _mapped(path: Path, paged: bool) -> memoryview:
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
@@ -271,6 +282,8 @@ def _mapped(path: Path) -> memoryview:
         with open(path, "rb") as stream:
             if os.fstat(stream.fileno()).st_size == 0:
                 return memoryview(b"")  # an empty file cannot be mapped
+            if paged:
+                return memoryview(mapped.opened(stream.fileno()))
             return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
     except ModelFileError:
         raise
@@ -362,14 +375,14 @@ def _check_sum(name: str, view: memoryview, start: int, digits: str) -> None:
         _damaged(name, "its checksum does not fit its content: bytes were lost, added or changed")
 
 
-def _arrays(name: str, table: dict[str, Any], view: memoryview, start: int) -> dict[str, Array]:
+def _arrays(name: str, table: dict[str, Any], view: memoryview, start: int, writable: bool) -> dict[str, Array]:
     """The arrays as views on the data, which they must cover exactly once."""
     places = sorted((*_place(name, entry), key) for key, entry in table.items() if key != "__metadata__")
     arrays, end = {}, 0
     for first, last, key in places:
         if first != end or last > len(view) - start:
             _damaged(name, "its arrays overlap, leave gaps or reach beyond its end")
-        arrays[key] = _array(name, table[key], view, start + first)
+        arrays[key] = _array(name, table[key], view, start + first, writable)
         end = last
     if end != len(view) - start:
         _damaged(name, "there is more in it than its arrays")
@@ -389,7 +402,7 @@ def _place(name: str, entry: Any) -> tuple[int, int]:
     _damaged(name, "type, shape and place of an array do not fit together")
 
 
-def _array(name: str, entry: dict[str, Any], view: memoryview, offset: int) -> Array:
+def _array(name: str, entry: dict[str, Any], view: memoryview, offset: int, writable: bool) -> Array:
     dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
     array: Array
     try:
@@ -401,7 +414,7 @@ def _array(name: str, entry: dict[str, Any], view: memoryview, offset: int) -> A
         _damaged(name, "a truth value is neither 0 nor 1")
     if not array.flags.aligned:
         array = array.copy()
-    array.flags.writeable = False
+    array.flags.writeable = writable
     return array
 
 
@@ -508,9 +521,11 @@ LONGEST = 1e9  #: greatest mean length of the rows of a generative model
 _ROOM, _ROOM_RATIO = 500_000_000, 1000  # what a model may need to be used: bytes, and times the bytes of its file
 
 
-def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: str | None = None) -> Reader:
+def read(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview, kind: str | None = None, *, paged: bool = False
+) -> Reader:
     """Open a model file to be read part by part; arguments and errors as for :func:`load`."""
-    return Reader.of(load(source, kind))
+    return Reader.of(load(source, kind, paged=paged))
 
 
 @dataclass(frozen=True)
@@ -535,6 +550,8 @@ class Reader:
         The section, as in ``"base."``; empty for the whole file.
     size : int
         Bytes of the file.
+    checksum : str
+        That of the file's content.
     """
 
     file: str
@@ -543,11 +560,14 @@ class Reader:
     arrays: Mapping[str, Array]
     place: str = ""
     size: int = 0
+    checksum: str = ""
 
     @classmethod
     def of(cls, stored: ModelFile) -> Reader:
         """The reader of a whole file."""
-        return cls(stored.name, stored.kind, stored.header, stored.arrays, size=stored.size)
+        return cls(
+            stored.name, stored.kind, stored.header, stored.arrays, size=stored.size, checksum=stored.checksum
+        )  # fmt: skip
 
     # -- errors ----------------------------------------------------------------------------------------------------
 

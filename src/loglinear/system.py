@@ -409,11 +409,16 @@ def _limits() -> Iterator[int]:
 def memory() -> int:
     """Bytes that this process may use: ``LOGLINEAR_MEMORY`` if it is set, else what machine and control group have."""
     if given := os.environ.get(MEMORY):
-        match = re.fullmatch(r"(\d{1,12})([kMGT]?)", given, re.ASCII)
-        if match is None:
-            raise OptionError(f"{MEMORY}={given} must be a number of bytes, such as 500M or 16G")
-        return int(match[1]) * _UNITS[match[2]]
+        return bytes_of(given, MEMORY)
     return min(_limits(), default=2**63 - 1)
+
+
+def bytes_of(given: str, name: str) -> int:
+    """A number of bytes as people write it, ``500M`` or ``16GB``; what is none is an error of the option ``name``."""
+    match = re.fullmatch(r"(\d{1,12})([kMGT]?)B?", given, re.ASCII)
+    if match is None:
+        raise OptionError(f"{name}={given} must be a number of bytes, such as 500M or 16G")
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def size_of(n_bytes: float) -> str:

@@ -23,7 +23,7 @@ WORDS = {
     "--output-format", "--overlaps", "--peer-most", "--plot-columns", "--precision", "--prior", "--scheme",
     "--segment-features", "--sentence-column", "--sentences", "--separator", "--set", "--sizes", "--start",
     "--states", "--structure", "--tags", "--task", "--text", "--text-key", "--threads", "--to", "--token-column",
-    "--tokens-key", "--transitions", "--ways", "--words", "-k", "name", "names", "split",
+    "--memory", "--tokens-key", "--transitions", "--ways", "--words", "-k", "name", "names", "split",
 }  # fmt: skip
 NOT_THERE = {("combine", "--weights"), ("path", "--grid")}  # numbers, where other verbs have files
 

@@ -21,6 +21,7 @@ from loglinear.system import without_current_folder
 #: The file of each verb, imported only when the verb is used, so that no verb waits for the imports of others.
 VERBS = {
     "train": "train",
+    "encode": "encode",
     "tag": "tag",
     "eval": "evaluate",
     "inspect": "inspect",

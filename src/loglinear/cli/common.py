@@ -380,6 +380,7 @@ def summarise(
     features: str = "",
     objective: str = "",
     metric: str = "",
+    memory: str = "",
     seconds: float | None = None,
     following: str,
 ) -> None:
@@ -400,6 +401,7 @@ def summarise(
         "training": f"{estimator.message_}; {estimator.seconds_ if seconds is None else seconds:.1f} s",
         "objective": objective,
         "dev score": "" if score is None else f"{score_text(score)}{metric} at iteration {at}, whose weights are kept",
+        "memory": memory,
         "pruned": "" if pruned is None else f"{100 * pruned:.2f} on the dev data",
         **({} if output is None else written(output, following)),
     }

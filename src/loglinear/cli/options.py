@@ -34,6 +34,7 @@ from loglinear.options import (
     RESULTS,
     TRAINED_MODEL,
     WRITTEN,
+    WRITTEN_FOLDER,
     File,
     Option,
     declared,
@@ -234,6 +235,11 @@ def changed(holder: Any, *names: str) -> list[str]:
     """The flags of the named options whose values are not the defaults."""
     known = declared(type(holder))
     return [_flags(known[name])[-1] for name in names if getattr(holder, name) != known[name].default]
+
+
+def flag_of(cls: type, name: str) -> str:
+    """The flag of one of a class's options."""
+    return _flags(declared(cls)[name])[-1]
 
 
 def flags_of(cls: type) -> list[str]:
@@ -677,6 +683,42 @@ class FitOptions:
         "seconds between checkpoints (MODEL.checkpoint)", default=30.0, least=0, panel=RUN
     )
     quiet: bool = option("print nothing but errors", default=False, flags=("-q", "--quiet"))
+
+
+@options
+class PagingOptions:
+    """Corpora that memory does not hold."""
+
+    memory: str | None = option(
+        "most memory to hold, as in 2G; what is larger lies in files without a name, which are gone with the process",
+        default=None,
+        panel=RUN,
+        metavar="SIZE",
+    )
+    out_of_core: bool = option("the same, with half of the machine's memory", default=False, panel=RUN)
+    scratch: Path | None = option(
+        "folder for these files; by default that for temporary files", default=None, panel=RUN, metavar="DIR",
+        file=WRITTEN_FOLDER,
+    )  # fmt: skip
+
+    @contextmanager
+    def paging(self) -> Iterator[None]:
+        """Context in which large arrays lie in files, if that is asked for."""
+        import tempfile
+
+        from loglinear import mapped
+        from loglinear.system import bytes_of, memory
+
+        if self.memory is None and not self.out_of_core:
+            if self.scratch is not None:
+                raise OptionError("--scratch goes with --memory or --out-of-core; give one of them")
+            yield
+            return
+        most = memory() / 2 if self.memory is None else bytes_of(self.memory, "--memory")
+        folder = Path(tempfile.gettempdir()) if self.scratch is None else self.scratch
+        folder.mkdir(parents=True, exist_ok=True)
+        with mapped.Paging(folder, most):
+            yield
 
 
 @options

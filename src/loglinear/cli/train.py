@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loglinear.cli import common
-from loglinear.cli.options import CorpusOptions, FitOptions, Flags, Given, ModelOutput, changed
+from loglinear.cli.options import CorpusOptions, FitOptions, Flags, Given, ModelOutput, PagingOptions, changed, flag_of
 from loglinear.errors import DataError, LoglinearError, OptionError
 from loglinear.estimators.options import DEV, MODEL, RUN, TaggerOptions
 from loglinear.options import READ
@@ -28,12 +28,18 @@ TEMPLATE = "template file, or a named set: chunking, pos, ner, words. By default
 
 def train_command(
     train: Annotated[
-        str, typer.Argument(metavar="TRAIN", help="Annotated file (also .gz, or - for standard input)."), READ
+        str,
+        typer.Argument(
+            metavar="TRAIN",
+            help="Annotated file (also .gz, or - for standard input), a pattern for several, or what encode wrote.",
+        ),
+        READ,
     ],
     output: ModelOutput,
     model: Annotated[TaggerOptions, Flags(help={"template": TEMPLATE})],
     run: Annotated[FitOptions, Flags(help={"init": INIT})],
     files: CorpusOptions,
+    pages: PagingOptions,
     given: Given,
     dev_split: Annotated[
         float | None,
@@ -81,10 +87,30 @@ def train_command(
     loglinear train more.txt -o new.model --init chunker.model --grow --template chunking
     loglinear train train.txt -o ner.model --template ner --class-weight balanced --min-freq 2
     loglinear train train.txt -o svm.model --template chunking --classifier LinearSVC:C=0.3 --dev dev.txt
+    loglinear train 'parts/*.gz' -o large.model --template chunking --memory 2G   (larger than memory)
+    loglinear train encoded/ -o large.model --memory 2G   (what loglinear encode has written)
     """
+    out = common.console(run.quiet)
+    with pages.paging():
+        _train(train, output, model, run, files, given, dev_split, classifier, keep, grow, out)
+
+
+def _train(
+    train: str,
+    output: Path,
+    model: TaggerOptions,
+    run: FitOptions,
+    files: CorpusOptions,
+    given: Given,
+    dev_split: float | None,
+    classifier: str | None,
+    keep: int | None,
+    grow: bool,
+    out: common.Screen,
+) -> None:
+    from loglinear import mapped
     from loglinear.criteria.criterion import CRITERIA
 
-    out = common.console(run.quiet)
     if run.dev is not None and dev_split is not None:
         raise OptionError("--dev and --dev-split both ask for dev data; give one")
     if run.dev is None and dev_split is None and changed(model, "metric", "patience"):
@@ -105,8 +131,8 @@ def train_command(
             f"--template {model.template}: criterion {model.criterion!r} counts, and uses no features; leave it out"
         )
     template = common.read_template(model.template)  # a mistake in it is reported before the data is read
-    corpus, dev, weights = _read(train, files, run, dev_split, model.seed, out)
-    if learns_weights:
+    corpus, dev, weights = _read(train, files, run, dev_split, model.seed, out, tagger, given)
+    if learns_weights and not (template is None and tagger.template is not None):
         common.choose_template(tagger, template, corpus, files, out)
     metric = {"f1": "F1", "auto": "score"}.get(model.metric, model.metric)
     common.fit(
@@ -119,6 +145,7 @@ def train_command(
         tagger, out, output,
         data=_data(corpus, len(tagger.classes_)),
         features=_features(tagger),
+        memory=mapped.said(),
         following="loglinear eval TEST --model MODEL;  loglinear tag MODEL FILE;  loglinear inspect MODEL",
     )  # fmt: skip
 
@@ -216,14 +243,43 @@ def _dev_score(tagger: LocalTagger, dev: Columns | Attributes, label_column: int
 
 
 def _read(
-    train: str, files: CorpusOptions, run: FitOptions, dev_split: float | None, seed: int, out: common.Screen
+    train: str,
+    files: CorpusOptions,
+    run: FitOptions,
+    dev_split: float | None,
+    seed: int,
+    out: common.Screen,
+    tagger: Tagger | None = None,
+    given: Given | None = None,
 ) -> tuple[Columns | Attributes, Columns | Attributes | None, Float | None]:
-    """Training data, dev data or None, and the sentences' weights or None."""
+    """Training data, dev data or None, and the sentences' weights or None; an encoded corpus brings options along."""
+    from loglinear.scale.encoded import is_encoded, read_parts
+
+    corpus: Columns | Attributes
     with common.working(out, f"reading {train}"):
-        corpus = files.read(train)
+        if is_encoded(train) and tagger is not None and given is not None:
+            corpus = _opened(train, files, tagger, given)
+        else:
+            corpus = read_parts([train], files.read)
         weights = files.sentence_weights(len(corpus))
         dev = None if run.dev is None else files.read(run.dev)
     return (corpus, dev, weights) if dev_split is None else _split(corpus, dev_split, seed, weights)
+
+
+def _opened(folder: str, files: CorpusOptions, tagger: Tagger, given: Given) -> Columns:
+    """An encoded corpus; its options are those of the training where no others are ``given``."""
+    from loglinear.scale.encoded import open_encoded
+
+    found = open_encoded(folder)
+    if not {"--label-column", "--column"} & given:
+        files.label_column = found.label_column
+    for name, value in found.options.items():
+        if flag_of(TaggerOptions, name) not in given:
+            setattr(tagger, name, value)
+    for name in ("format", "separator", "comments", "partial"):
+        if f"--{name}" not in given and name in found.reading:
+            setattr(files, name, found.reading[name])
+    return found.corpus
 
 
 def _split(

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from loglinear import mapped
 from loglinear.arrays import Array, Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import Attributes, Columns, offsets_of, ranges
 from loglinear.kernels import kernel
@@ -76,7 +77,7 @@ class AttributeBlocks:
 
     def __init__(self, n_templates: int, offsets: Int64) -> None:
         self._offsets, self._k = offsets, n_templates
-        self._entries = np.empty(int(offsets[-1]) * n_templates, dtype=np.int32)
+        self._entries = mapped.empty(int(offsets[-1]) * n_templates, np.int32)
         self.runs = runs(offsets, 0, len(offsets) - 1, BLOCK)
 
     def block(self, first: int, end: int) -> Int32:
@@ -97,8 +98,8 @@ class AttributeBlocks:
         These are then ``renamed`` [A], where -1 drops an attribute. The ``last`` incidence takes over the blocks'
         memory.
         """
-        ids = self._entries if last else np.empty(int(self._offsets[-1]) * len(wanted), dtype=np.int32)
-        pointer = np.zeros(int(self._offsets[-1]) + 1, dtype=np.int64)
+        ids = self._entries if last else mapped.empty(int(self._offsets[-1]) * len(wanted), np.int32)
+        pointer = mapped.zeros(int(self._offsets[-1]) + 1, np.int64)
         names = np.zeros(0, dtype=np.int32) if renamed is None else renamed
         filled = 0
         for first, end in self.runs:
@@ -107,8 +108,9 @@ class AttributeBlocks:
             filled = _renumber(block, wanted, firsts, names, filled, pointer[lo : hi + 1], ids)
         if last:
             self._entries = np.zeros(0, dtype=np.int32)
-        if filled < len(ids):
+        if filled < len(ids) and ids.base is None:
             ids.resize(filled, refcheck=False)  # frees the rest without a copy; no view of it is left
+        ids = ids[:filled]
         return Incidence(pointer, ids)
 
     def encoded(self, in_state: Int64, in_edge: Int64, firsts: Int64, renamed: Int32 | None) -> EncodedCorpus:

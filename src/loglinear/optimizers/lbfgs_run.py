@@ -13,11 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from loglinear import mapped
 from loglinear.arrays import Float, Int64
 from loglinear.errors import DataError, OptionError
 from loglinear.kernels import kernel
 from loglinear.optimizers.lbfgs import LBFGS, PAIRS, LBFGSState, Objective
 
+OF_WEIGHTS = 8  # vectors of a number for each weight that are in use at any time, besides the pairs
 _BLOCK = 1024  # a power of two; numbers walked at a time, and partial sums of an inner product
 
 
@@ -133,6 +135,8 @@ class Run:
         self, options: LBFGS, objective: Objective, l1: float | Float, weights0: npt.ArrayLike, state: LBFGSState | None
     ) -> None:
         self.options, self.objective = options, objective
+        size = len(weights0) if state is None else state.weights.size  # type: ignore[arg-type]  # it has one dimension
+        mapped.check_room(OF_WEIGHTS * 8.0 * size, f"{size:,} weights")
         self.state = _first_state(weights0, options.memory) if state is None else _copied(state, options.memory)
         size = self.state.weights.size
         self.l1 = _penalties(l1, size)
@@ -267,7 +271,7 @@ def _first_state(weights0: npt.ArrayLike, memory: int) -> LBFGSState:
     weights = np.array(weights0, dtype=np.float64, order="C")
     if weights.ndim != 1:
         raise ValueError(f"weights must be a vector, not of shape {weights.shape}")
-    s, y = np.zeros((2, memory, weights.size))
+    s, y = mapped.zeros((2, memory, weights.size))
     state = LBFGSState(0, 0, 0.0, weights, np.zeros(weights.size), s, y, np.zeros(memory), np.zeros(memory), [])
     state.order.clear()
     return state

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from loglinear import mapped
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.kernels import kernel
 from loglinear.optimizers.objective import Objective
@@ -145,7 +147,7 @@ class SequencePasses(ABC):
 
     def order(self, iteration: int) -> Int64:
         """The sequences in the order of a pass."""
-        return np.random.default_rng([self._limits.seed, iteration]).permutation(self.sequences)
+        return shuffled(self.sequences, self.corpus.offsets, [self._limits.seed, iteration])
 
     def one_pass(self, iteration: int) -> tuple[float, int]:
         """Visit all sequences in the order of this pass; the sum of their losses, and how many moved the weights."""
@@ -182,6 +184,24 @@ class SequencePasses(ABC):
             if abs(before - now) <= tolerance * abs(now):
                 return f"{PERIOD} passes changed the objective by less than {tolerance:g} of itself"
         return ""
+
+
+RUN = 1 << 16  # positions that are shuffled among themselves where the corpus lies in files
+
+
+def shuffled(sequences: Int64, offsets: Int64, key: Sequence[int]) -> Int64:
+    """The ``sequences`` in an order drawn by a key.
+
+    Where they lie in files, neighbours stay together: runs of about :data:`RUN` positions are shuffled, and the
+    sequences within each, so that a pass reads each page once.
+    """
+    rng, runs = np.random.default_rng(key), [sequences]
+    if mapped.is_active():
+        ascending = np.sort(sequences)
+        runs = np.split(ascending, np.flatnonzero(np.diff(offsets[ascending] // RUN)) + 1)
+    if len(runs) == 1:
+        return rng.permutation(sequences)
+    return np.concatenate([rng.permutation(runs[r]) for r in rng.permutation(len(runs)).tolist()])
 
 
 def passes(n: int) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loglinear import mapped
 from loglinear.arrays import Bool, Int32, Int64, UInt8
 from loglinear.kernels import kernel
 
@@ -61,7 +62,7 @@ class Gold:
         A position that may have any label gets all labels if ``unlabelled_as_any``, else none.
         """
         if self.allowed is None:
-            return np.arange(len(self.labels) + 1, dtype=np.int64), self.labels
+            return mapped.span(len(self.labels) + 1), self.labels
         allowed = self.allowed.astype(bool)
         if not unlabelled_as_any and n_labels > 1:
             allowed &= ~allowed.all(axis=1, keepdims=True)
@@ -121,9 +122,9 @@ def _mark_ngrams(
 
 def pair_codes(offsets: Int64, label_lists: tuple[Int64, Int32], n_labels: int) -> tuple[Int64, Int32]:
     """Codes of the possible pairs (previous label, label) at each position: pointer [N + 1] and codes."""
-    code_pointer = np.zeros(int(offsets[-1]) + 1, dtype=np.int64)
+    code_pointer = mapped.zeros(int(offsets[-1]) + 1, np.int64)
     n = _pair_codes(offsets, *label_lists, n_labels, code_pointer, np.zeros(0, dtype=np.int32))
-    codes = np.empty(n, dtype=np.int32)
+    codes = mapped.empty(n, np.int32)
     if n:
         _pair_codes(offsets, *label_lists, n_labels, code_pointer, codes)
     return code_pointer, codes

@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from loglinear import mapped
 from loglinear.arrays import Bool, Float, Float32, Int16, Int32, Int64
 from loglinear.features.block import Features
 from loglinear.kernels import kernel, loose_kernel
@@ -225,7 +226,7 @@ class Placement:
 
     def __init__(self, pointer: Int64, codes: Int32, in_row: Bool, lists: Lists, width: int) -> None:
         self.width = width
-        seen = np.bincount(lists.ids, minlength=len(in_row))
+        seen = mapped.counts(lists.ids, len(in_row))
         rows = np.flatnonzero(in_row)
         rows = rows[np.argsort(-seen[rows], kind="stable")]
         row_of = np.full(len(in_row), -1, dtype=np.int32)
@@ -276,12 +277,12 @@ def aligned(n: int) -> Float32:
 
 def _entries(lists: Lists, features: Features, first: Int32) -> Entries:
     """The entries of all positions; the single features of attribute a are ``first[a]`` and those after it."""
-    pointers = np.zeros((2, len(lists.pointer)), dtype=np.int64)
+    pointers = mapped.zeros((2, len(lists.pointer)), np.int64)
     _count_entries(lists, features, *pointers)
     sizes = pointers[:, -1].tolist()
-    ids = [np.zeros(size + more, dtype=np.int32) for size, more in zip(sizes, (AHEAD, 0), strict=True)]
-    values = [np.empty(size if len(lists.values) else 0, dtype=np.float32) for size in sizes]
-    labels = np.empty(sizes[1], dtype=np.int16)
+    ids = [mapped.zeros(size + more, np.int32) for size, more in zip(sizes, (AHEAD, 0), strict=True)]
+    values = [mapped.empty(size if len(lists.values) else 0, np.float32) for size in sizes]
+    labels = mapped.empty(sizes[1], np.int16)
     entries = Entries(pointers[0], ids[0], values[0], pointers[1], ids[1], labels, values[1])
     _fill_entries(lists, features, first, entries)
     return entries

@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from loglinear import mapped
 from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.errors import DataError, OptionError
 
@@ -160,6 +161,8 @@ class _Corpus(Sentences):
         The offsets with the empty sequences that a user gave, which ``offsets`` leaves out; None if there were none.
     dense : dict from str to float64 [N, W], optional
         Rows of numbers that tokens have besides (:mod:`loglinear.features.dense`), NaN for those that have none.
+    parts : list of (str, int), optional
+        Of a corpus of several files: the name of each, and its first position.
     """
 
     name: str
@@ -167,6 +170,7 @@ class _Corpus(Sentences):
     lines: Int64
     given: Int64 | None = field(default=None, kw_only=True)
     dense: dict[str, Float] | None = field(default=None, kw_only=True)
+    parts: list[tuple[str, int]] | None = field(default=None, kw_only=True)
 
     @property
     def given_offsets(self) -> Int64:
@@ -194,7 +198,8 @@ class _Corpus(Sentences):
     def error(self, message: str, position: int) -> DataError:
         """A :class:`DataError` with the file and line of a position, or for Python data its sequence and position."""
         if self.name != PYTHON:
-            return DataError(message, self.name, int(self.lines[position]))
+            name = max((first, name) for name, first in self.parts if first <= position)[1] if self.parts else self.name
+            return DataError(message, name, int(self.lines[position]))
         sentence, within = self.place(position)
         return DataError(f"sequence {sentence}, position {within} (from 0): {message}")
 
@@ -295,6 +300,40 @@ class Columns(_Corpus):
             names=self.names,
             format=self.format,
         )
+
+    @classmethod
+    def concatenated(cls, corpora: Sequence[Columns], name: str) -> Columns:
+        """One corpus of several, the same as if their files had been one; columns must be as many, and named alike.
+
+        What was kept of the files to write them back is left out.
+        """
+        first = corpora[0]
+        for other in corpora:
+            if (other.n_columns, other.names) != (first.n_columns, first.names):
+                has = ", ".join(other.names) if other.names else f"{other.n_columns} columns"
+                message = f"it has {has}, but {first.name} has {', '.join(first.names or []) or first.n_columns}"
+                raise DataError(f"{message}; all parts need the same columns", other.name)
+            if (other.unlabelled is None) != (first.unlabelled is None):
+                without = first if first.unlabelled is not None else other
+                raise DataError("it has no labels, but other parts have", without.name, without.unlabelled)
+        offsets, lines = mapped.Growing(np.int64), mapped.Growing(np.int64)
+        ids = [mapped.Growing(np.int32) for _ in first.columns]
+        numbers: list[dict[str, int]] = [{} for _ in first.columns]
+        parts, n_tokens = [], 0
+        offsets.append(np.zeros(1, dtype=np.int64))
+        for corpus in corpora:
+            parts.append((corpus.name, n_tokens))
+            offsets.append(corpus.offsets[1:] + n_tokens)
+            lines.append(corpus.lines)
+            for column, grown, known in zip(corpus.columns, ids, numbers, strict=True):
+                new = [known.setdefault(value, len(known)) for value in column.values]
+                grown.append(mapped.taken(np.array(new, dtype=np.int32), column.ids))
+            n_tokens += corpus.n_tokens
+        columns = [Column(grown.array(), list(known)) for grown, known in zip(ids, numbers, strict=True)]
+        return cls(
+            name, offsets.array(), lines.array(), columns, unlabelled=first.unlabelled, names=first.names,
+            format=first.format, parts=parts,
+        )  # fmt: skip
 
     @classmethod
     def from_rows(

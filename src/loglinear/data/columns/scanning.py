@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from loglinear import mapped
 from loglinear.arrays import Bool, Int32, Int64, UInt8
 from loglinear.data.columns.corpus import Column, Columns, Layout, offsets_of
 from loglinear.data.files import check_text
@@ -339,9 +340,8 @@ class ColumnBlocks:
         self._breaks_at_token = -1  # breaks before the last token: a token after more breaks begins a sentence
         self._in_sentence = False
         self._factorisers: list[Factoriser] = []
-        self._ids: list[list[Int32]] = []
-        self._starts: list[Int64] = []
-        self._lines: list[Int64] = []
+        self._ids: list[mapped.Growing] = []
+        self._starts, self._lines = mapped.Growing(np.int64), mapped.Growing(np.int64)
 
     def add(self, raw: bytes) -> None:
         """Read the next block of whole lines."""
@@ -356,13 +356,13 @@ class ColumnBlocks:
             self._take(final=True)
         if not self._n_tokens:
             raise DataError("the file holds no tokens", self._name)
-        columns = []
-        for factoriser, ids in zip(self._factorisers, self._ids, strict=True):
-            columns.append(Column(np.concatenate(ids), factoriser.strings()))
-            ids.clear()
-        offsets = np.concatenate([*self._starts, [self._n_tokens]]).astype(np.int64)
+        columns = [
+            Column(ids.array(), factoriser.strings())
+            for factoriser, ids in zip(self._factorisers, self._ids, strict=True)
+        ]
+        self._starts.append(np.array([self._n_tokens]))
         layout = None if self._layout is None else self._layout.whole()
-        return Columns(self._name, offsets, np.concatenate(self._lines), columns, layout=layout)
+        return Columns(self._name, self._starts.array(), self._lines.array(), columns, layout=layout)
 
     def _take(self, final: bool) -> None:
         raw = b"".join(self._held)
@@ -427,7 +427,7 @@ class ColumnBlocks:
             self._width, self._reference = int(lines.counts[reference]), self._n_lines + int(reference) + 1
             size = 512 if self._width <= 64 else 16  # thousands of columns are mostly of few values
             self._factorisers = [Factoriser(size) for _ in range(self._width)]
-            self._ids = [[] for _ in range(self._width)]
+            self._ids = [mapped.Growing(np.int32) for _ in range(self._width)]
         wrong = HAS_RETURN | HAS_EMPTY_FIELD
         bad = (lines.counts[chosen] != self._width) | (lines.flags[chosen] & wrong > 0)
         if not bad.any():

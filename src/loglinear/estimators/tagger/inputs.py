@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from loglinear import mapped
 from loglinear.arrays import Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import Attributes, Column, Columns, ranges
 from loglinear.errors import DataError, OptionError
@@ -323,7 +324,7 @@ class Annotation:
 
     def _used(self) -> list[int]:
         """Numbers of the distinct annotations that occur."""
-        return np.flatnonzero(np.bincount(self.ids)).tolist()
+        return np.flatnonzero(mapped.counts(self.ids, len(self.possible))).tolist()
 
     @property
     def settled(self) -> Bool:
@@ -359,7 +360,7 @@ class Annotation:
         for k, numbers in allowed.items():
             if len(numbers) == 1:
                 settled[k] = numbers[0]
-        gold_labels = settled[self.ids]
+        gold_labels = mapped.taken(settled, self.ids)
         if (gold_labels >= 0).all():
             return Gold(gold_labels)
         check_memory(float(len(self.ids)) * len(labels), f"a mask of {len(labels):,} labels for each token")

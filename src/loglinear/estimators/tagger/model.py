@@ -575,9 +575,11 @@ class ChainModel(SequenceModel):
 
     @classmethod
     def collect(cls, data: TrainingData) -> tuple[Self, EncodedCorpus, Gold]:
+        from loglinear.features.stored import fitted
+
         options, corpus, encoder, gold, labels, transitions, input_only, known = data
         n_threads = thread_count(options.threads)
-        encoded = encoder.fit(corpus, options.min_count, n_threads)  # type: ignore[arg-type]  # fits the corpus' kind
+        encoder, encoded = fitted(encoder, corpus, options.min_count, n_threads)
         dense = known.dense if isinstance(known, ChainModel) else None  # its columns are standardised as they were
         if known is None and (corpus.dense is not None or options.vectors is not None):
             from loglinear.features.dense import DenseColumns, vectors_of

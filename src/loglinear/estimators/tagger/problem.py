@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from loglinear import mapped
 from loglinear.arrays import Array, Float, Int32, Int64, UInt8
 from loglinear.criteria.costs import LabellingCost, is_of_labellings, make_cost
 from loglinear.criteria.criterion import CRITERIA, Criterion, decoded_locally, make_criterion, uses_lists
@@ -268,7 +269,7 @@ def prepared(
     if options.structure == ChainModel.structure_name:
         check_size(len(labels) * options.sub_labels, options.order, has_edges=False)  # before anything large is made
     gold = annotation.gold(labels)
-    label_counts = np.bincount(gold.labels[gold.labels >= 0], minlength=len(labels))
+    label_counts = mapped.counts(gold.labels, len(labels))
     weights = class_weighted(options.class_weight, gold, labels, corpus.offsets, weights)
     base, sampling = None, None
     if criterion.uses_base:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from loglinear import mapped
 from loglinear.arrays import Array, Bool, Int32, Int64
 from loglinear.data.columns.corpus import Columns
 from loglinear.errors import TemplateError
@@ -175,9 +176,9 @@ class TemplateEncoder:
             )
 
     def _observe_values(self, corpus: Columns) -> Values:
-        sources = np.zeros((max(1, len(self.sources)), corpus.n_tokens), dtype=np.int32)
+        sources = mapped.zeros((max(1, len(self.sources)), corpus.n_tokens), np.int32)
         for i, (ids, observed) in enumerate(self.observations(corpus)):
-            sources[i] = self.values.ids(observed)[ids]
+            mapped.taken(self.values.ids(observed), ids, out=sources[i])
         before, after = np.moveaxis(self.boundary_values(), 1, 0)
         return Values(sources, np.ascontiguousarray(before), np.ascontiguousarray(after))
 
@@ -200,7 +201,7 @@ class TemplateEncoder:
                 marks = gazetteer.match(column.ids, column.values, corpus.offsets, macro.lowered)
                 yield marks, [*MARKS, None]  # -1, no mark, is the last
             else:
-                used = np.bincount(column.ids, minlength=len(column.values)) > 0
+                used = mapped.counts(column.ids, len(column.values)) > 0
                 compute, values = macro.compute(), zip(column.values, used.tolist(), strict=True)
                 yield column.ids, [compute(value) if is_used else None for value, is_used in values]
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from loglinear import mapped
 from loglinear.arrays import Bool, Int32, Int64
 from loglinear.data.columns.corpus import Columns
 from loglinear.features.encoding import EncodedCorpus, Incidence, Vocabulary, concatenated, runs
@@ -319,7 +320,7 @@ class QuickEncoder:
 
     def transform(self, corpus: Columns, n_threads: int = 1) -> EncodedCorpus:
         """Encode a corpus, which must have the columns that the templates look at."""
-        sources = np.empty((len(self._sources), corpus.n_tokens), dtype=np.int32)
+        sources = mapped.empty((len(self._sources), corpus.n_tokens), np.int32)
         for i, macro in enumerate(self._sources if corpus.n_tokens else ()):
             sources[i] = self._observed(i, macro, corpus)
         state = self._incidence(sources, corpus.offsets, self._in_state, n_threads)

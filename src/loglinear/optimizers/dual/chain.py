@@ -68,6 +68,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from loglinear import mapped
 from loglinear.arrays import Array, Float, Float32, Int64
 from loglinear.criteria.criterion import CostCriterion, Criterion
 from loglinear.errors import OptionError
@@ -87,7 +88,7 @@ from loglinear.optimizers.objective import (
     unsupported_reason,
 )
 from loglinear.optimizers.optimizer import Callback, Result, State, StoredState, register
-from loglinear.optimizers.passes import passes
+from loglinear.optimizers.passes import passes, shuffled
 from loglinear.options import option
 from loglinear.structures.chain.deep_pieces import DeepPieceLayout
 from loglinear.structures.chain.features import ChainFeatures, Penalties
@@ -106,6 +107,7 @@ MOST_CAUTION, MOST_PASSES = 2.0, 100  # before L-BFGS takes over
 #: A cautious pass that leaves a greater share of the gap than this asks for more caution, like one that raises the
 #: objective.
 SLOW = 0.95
+OF_WEIGHTS = 5  # numbers of eight bytes for each weight: two parts' copies among them
 POSITIONS_AT_ONCE = 10_000  # whose curvature is added up
 REVISITS, SHARE = 4, 0.7  # more steps in a pass for the sequences that have this share of the gap
 
@@ -260,6 +262,8 @@ class DualAscent(DualOptions):
             margin = (PlaneDual if by_planes else MarginDual)(self.max_iter, self.tolerance, self.seed)
             return margin.minimise(objective, weights0, l1=l1, callback=callback, state=state)
         layout = objective.wide_layout(self.prune) if self.prune else objective.layout
+        size = objective.features.n_features
+        mapped.check_room(OF_WEIGHTS * 8.0 * size, f"{size:,} weights")
         now = _start(layout)
         if state is not None:
             check_fits_data(type(state) is type(now) and _shapes(state) == _shapes(now))
@@ -299,7 +303,7 @@ class DualAscent(DualOptions):
         careful = now.caution > 1.0
         assert now.layout is not None
         measure = careful or now.iteration == 1 or now.iteration % now.layout.measure_every == 0
-        _sweep(objective, now, self.order(n, now.iteration), measure, now.caution, losses, gaps)
+        _sweep(objective, now, self.order(objective.corpus.offsets, now.iteration), measure, now.caution, losses, gaps)
         now.value = float(np.nansum(losses)) + now.penalty(l1, objective.l2)
         now.gap = float(np.nansum(gaps))
         now.underflown = int(np.isnan(losses).sum())
@@ -309,7 +313,7 @@ class DualAscent(DualOptions):
             hardest = _hardest(gaps)
             if len(hardest) > n // 2:
                 break
-            order = np.random.default_rng([self.seed, now.iteration, visit]).permutation(hardest)
+            order = shuffled(hardest, objective.corpus.offsets, [self.seed, now.iteration, visit])
             _sweep(objective, now, order, False, OVERLAP * now.caution, losses, gaps)
         worse = now.value > (1.0 + WORSE) * value and now.iteration >= now.layout.steady_from
         if worse or (careful and now.gap > SLOW * gap):

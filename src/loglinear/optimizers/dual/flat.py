@@ -204,7 +204,7 @@ class FlatDual(DualOptions):
     def _pass(self, problem: FlatProblem, now: FlatDualState) -> None:
         """One more pass, in place."""
         n = len(problem.rows.gold)
-        order = self.order(n, now.iteration)
+        order = self.order(np.arange(n + 1), now.iteration)
         losses, gaps = np.zeros(n), np.zeros(n)
         if n < PARTS * ROUNDS * ROWS_A_PART:
             dual_pass(order, problem.rows, problem.rates(), now.table, now.alpha, losses, gaps)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from loglinear.arrays import Array, Arrays, Float
+from loglinear.arrays import Array, Arrays, Float, Int64
 from loglinear.errors import OptionError
 from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
 from loglinear.optimizers.objective import AnyObjective, Objective
 from loglinear.optimizers.optimizer import Callback, Optimizer, Result, l1_of_each, reading_state
-from loglinear.optimizers.passes import passes
+from loglinear.optimizers.passes import passes, shuffled
 
 PARTS = 2  # of a pass, whatever the number of threads
 SCALED = 10.0  # the tolerance of L-BFGS with scaled weights, in tolerances: it does not creep, so that little is left
@@ -112,9 +112,9 @@ class DualOptions(Optimizer):
     seed: int = 0
     from_zero: bool = False
 
-    def order(self, n: int, iteration: int) -> Array:
-        """The order of ``n`` sequences in a pass."""
-        return np.random.default_rng([self.seed, iteration]).permutation(n)
+    def order(self, offsets: Int64, iteration: int) -> Int64:
+        """The sequences with these ``offsets`` [S + 1] in the order of a pass."""
+        return shuffled(np.arange(len(offsets) - 1), offsets, [self.seed, iteration])
 
     def finish(
         self,

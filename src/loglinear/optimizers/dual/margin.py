@@ -244,7 +244,7 @@ class MarginDual(DualOptions):
 
         sums = np.zeros(len(now.flat), dtype=np.float32)
         rounds = FIRST_ROUNDS if now.iteration < FIRST else ROUNDS
-        for r, sequences in enumerate(np.array_split(self.order(len(losses), now.iteration), rounds)):
+        for r, sequences in enumerate(np.array_split(self.order(corpus.offsets, now.iteration), rounds)):
             in_threads(find, np.array_split(sequences, problem.n_threads), problem.n_threads)
             sweeps = (r + 1) * SWEEPS // rounds - r * SWEEPS // rounds
             make_exchanges(sequences, sweeps, corpus, weights, now.flow, now.exchanges, best, worst, sums, BOLDNESS)

@@ -23,6 +23,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from loglinear import mapped
 from loglinear.arrays import Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import offsets_of
 from loglinear.features.block import FeatureBlock
@@ -79,6 +80,13 @@ class Penalties:
 
     def of_labelling(self, offsets: Int64, labels: Int32) -> Float:
         """0 for each sequence [S] whose ``labels`` [N] are allowed, else -inf."""
+        found = np.zeros(len(offsets) - 1)
+        for first, end in runs(offsets, 0, len(found), mapped.PIECE):
+            own = offsets[first : end + 1] - offsets[first]
+            found[first:end] = self._of_run(own, labels[offsets[first] : offsets[end]])
+        return found
+
+    def _of_run(self, offsets: Int64, labels: Int32) -> Float:
         pairs = labels[:-1].astype(np.int64) * len(self.start) + labels[1:]
         ruled_out = np.concatenate([[False], ~self.rules.allowed(pairs)])
         ruled_out[offsets[:-1]] = np.isneginf(self.start[labels[offsets[:-1]]])
@@ -111,7 +119,7 @@ class ChainGradient:
 
     def __init__(self, features: ChainFeatures) -> None:
         self._features = features
-        self.vector = np.zeros(features.n_features)
+        self.vector = mapped.zeros(features.n_features)
         self._state_rows = np.zeros((features.state.n_rows, features.state.n_codes))
         self._edge_rows = np.zeros((features.edge.n_rows, features.edge.n_codes) if features.edge else (0, 0))
 

@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from loglinear import mapped
 from loglinear.arrays import Float, Float32, Int16, Int32, Int64
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.kernels import loose_kernel
@@ -130,8 +131,8 @@ class PaddedLayout:
     def at_gold(self) -> tuple[Float32, Float32]:
         """Marginals [N, W] and transitions [S, F] of the gold labellings."""
         corpus = self.corpus
-        alpha = np.zeros((int(corpus.offsets[-1]), self.width), dtype=np.float32)
-        transitions = np.zeros((len(corpus.offsets) - 1, len(corpus.transition_places)), dtype=np.float32)
+        alpha = mapped.zeros((int(corpus.offsets[-1]), self.width), np.float32)
+        transitions = mapped.zeros((len(corpus.offsets) - 1, len(corpus.transition_places)), np.float32)
         start_at_gold(corpus, alpha, transitions)
         return alpha, transitions
 

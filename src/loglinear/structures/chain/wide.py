@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from loglinear import mapped
 from loglinear.arrays import Float, Float32, Int32, Int64, UInt16
 from loglinear.features.block import find_keys
 from loglinear.features.encoding import EncodedCorpus
@@ -181,8 +182,8 @@ class WideLayout:
     def at_gold(self) -> tuple[Float32, Float32]:
         """Marginals [N, W] and transitions [S, F] of the gold labellings."""
         corpus = self.corpus
-        alpha = np.zeros((int(corpus.offsets[-1]), self.width), dtype=np.float32)
-        transitions = np.zeros((len(corpus.offsets) - 1, len(self.features.transitions)), dtype=np.float32)
+        alpha = mapped.zeros((int(corpus.offsets[-1]), self.width), np.float32)
+        transitions = mapped.zeros((len(corpus.offsets) - 1, len(self.features.transitions)), np.float32)
         start_at_gold(corpus, alpha, transitions)
         return alpha, transitions
 

@@ -1,0 +1,71 @@
+"""``loglinear encode``: a corpus in numbers, to train on again and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loglinear.cli import common
+from loglinear.cli.options import CorpusOptions, Flags, PagingOptions, Quiet
+from loglinear.estimators.options import TaggerOptions
+from loglinear.options import READ, WRITTEN_FOLDER
+from loglinear.system import thread_count
+from loglinear.wording import how_many
+
+OPTIONS = ("template", "min_count", "gazetteers", "pair_features", "hash_bits", "threads")
+
+
+def encode_command(
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="TRAIN...", help="Annotated files (also .gz), or patterns such as 'parts/*.gz'."),
+        READ,
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write."), WRITTEN_FOLDER],
+    model: Annotated[TaggerOptions, Flags(only=OPTIONS)],
+    files: Annotated[CorpusOptions, Flags(without=("weights",))],
+    pages: PagingOptions,
+    quiet: Quiet = False,
+) -> None:
+    """Encode annotated files as attributes of a template, in a folder that train takes in their place.
+
+    Reading text and looking attributes up are then done once, and what is trained is the same. A folder whose sources
+    have changed, or which is damaged, is refused.
+
+    Examples
+    --------
+    loglinear encode train.txt -o encoded --template chunking
+    loglinear encode 'parts/*.gz' -o encoded --template ner --hash-bits 22 --memory 2G
+    loglinear train encoded -o large.model --memory 2G
+    """
+    from loglinear import mapped
+    from loglinear.data import Columns
+    from loglinear.errors import DataError
+    from loglinear.scale.encoded import encode, parts_of, read_parts
+
+    out = common.console(quiet)
+    template = common.read_template(model.template)
+    with pages.paging():
+        paths = parts_of(sources)
+        with common.working(out, f"reading {paths[0]}" + (f" and {len(paths) - 1} more" if paths[1:] else "")):
+            corpus = read_parts(sources, files.read)
+        if not isinstance(corpus, Columns):
+            raise DataError("the file holds ready-made attributes; train on it as it is", corpus.name)
+        if template is None:
+            template = common.suggested_template(corpus, files.label_column, files.partial)
+            out.print(f"template: {template} (choose with --template)")
+        options = {name: getattr(model, name) for name in OPTIONS} | {"template": template}
+        with common.working(out, f"encoding {how_many(corpus.n_tokens, 'token')}"):
+            encode(
+                corpus, output, options, label_column=files.label_column, sources=paths,
+                reading={**files.said(paths[0]), "partial": files.partial}, n_threads=thread_count(model.threads),
+            )  # fmt: skip
+        lines = {
+            "data": f"{how_many(len(corpus), 'sentence')}, {how_many(corpus.n_tokens, 'token')}",
+            "memory": mapped.said(),
+            "folder": str(output),
+            "next": f"loglinear train {output} -o MODEL",
+        }
+        common.show_lines(lines, out)

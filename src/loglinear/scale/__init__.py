@@ -1,0 +1,1 @@
+"""Corpora beyond memory and beyond one machine."""

@@ -1,0 +1,116 @@
+"""Training with all large arrays in files: the same weights, to the last bit, as in memory."""
+
+import hashlib
+import warnings
+
+import numpy as np
+import pytest
+
+from loglinear import Tagger, mapped, read_columns
+from loglinear.data.corpora.bundled import bundled_text
+from loglinear.optimizers import passes
+
+warnings.filterwarnings("ignore")
+BATCH = {
+    "cll": {"optimizer": "lbfgs"},
+    "cll with L1": {"optimizer": "lbfgs", "l1": 0.1},
+    "cll in double precision": {"optimizer": "lbfgs", "precision": "float64"},
+    "cll of order 2": {"optimizer": "lbfgs", "order": 2},
+    "cll with pair features": {"optimizer": "lbfgs", "pair_features": True},
+    "cll with buckets": {"optimizer": "lbfgs", "hash_bits": 12},
+    "cll of frequent attributes": {"optimizer": "lbfgs", "min_count": 3},
+    "softmax-margin": {"criterion": "softmax-margin", "optimizer": "lbfgs"},
+    "memm": {"criterion": "memm", "optimizer": "lbfgs"},
+    "pseudolikelihood": {"criterion": "pseudolikelihood", "optimizer": "lbfgs"},
+    "piecewise": {"criterion": "piecewise", "optimizer": "lbfgs"},
+    "max-margin": {"criterion": "max-margin", "optimizer": "lbfgs"},
+    "risk": {"criterion": "risk", "optimizer": "lbfgs"},
+    "m-estimation": {"criterion": "m-estimation"},
+    "hmm": {"criterion": "hmm", "template": None, "max_iter": None},
+}
+IN_AN_ORDER = {
+    "dual": {},
+    "dual of memm": {"criterion": "memm"},
+    "dual of pieces": {"criterion": "nota"},
+    "dual of max-margin": {"criterion": "max-margin"},
+    "perceptron": {"criterion": "perceptron"},
+    "mira": {"criterion": "mira"},
+    "sgd": {"optimizer": "sgd"},
+    "adagrad": {"optimizer": "adagrad"},
+}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("corpus") / "train.txt"
+    path.write_text(bundled_text("train", "chunk"), encoding="utf-8")
+    return path
+
+
+def trained(path, **options):
+    options = {"template": "chunking", "max_iter": 4, "threads": 1, **options}
+    return Tagger(**options).fit(read_columns(path, layout=False))
+
+
+def digest(tagger):
+    model = tagger.model_
+    numbers = model.weights if model.features.n_features else model.base.model.emissions[0]
+    return hashlib.sha256(np.ascontiguousarray(numbers).tobytes()).hexdigest(), tagger.objective_
+
+
+@pytest.fixture
+def in_files(tmp_path, monkeypatch):
+    """Every array in a file."""
+    monkeypatch.setattr(mapped, "SMALL", 0)
+    with mapped.Paging(tmp_path, 1e12):
+        yield
+
+
+@pytest.mark.parametrize("name", BATCH)
+def test_batch_training_finds_the_same_bits(text, name, request):
+    expected = digest(trained(text, **BATCH[name]))
+    request.getfixturevalue("in_files")
+    assert digest(trained(text, **BATCH[name])) == expected
+
+
+@pytest.mark.parametrize("name", IN_AN_ORDER)
+def test_steps_in_an_order_depend_on_neither_threads_nor_the_bound(text, name, tmp_path, monkeypatch):
+    monkeypatch.setattr(mapped, "SMALL", 0)
+    monkeypatch.setattr(passes, "RUN", 500)
+    found = set()
+    for threads, room in ((1, 1e12), (2, 1e12), (1, 3e8)):
+        with mapped.Paging(tmp_path, mapped.resident() + room):
+            found.add(digest(trained(text, threads=threads, **IN_AN_ORDER[name])))
+    assert len(found) == 1
+
+
+def test_a_corpus_of_one_run_is_visited_as_in_memory(text, request):
+    expected = digest(trained(text))
+    request.getfixturevalue("in_files")
+    assert digest(trained(text)) == expected
+
+
+def test_neighbours_stay_together(in_files, monkeypatch):
+    monkeypatch.setattr(passes, "RUN", 10)
+    offsets = np.arange(0, 1001, 2)
+    order = passes.shuffled(np.arange(500), offsets, [1, 2])
+    assert sorted(order.tolist()) == list(range(500))
+    assert len(set((offsets[order] // 10).tolist())) == 100
+    assert np.count_nonzero(np.diff(offsets[order] // 10)) == 99  # each run is entered once
+    assert (np.diff(order) != 1).sum() > 300
+
+
+def test_a_training_goes_on_in_files_where_it_was_stopped(text, in_files, tmp_path):
+    whole = trained(text, optimizer="lbfgs", max_iter=8)
+    options = {"template": "chunking", "threads": 1, "optimizer": "lbfgs"}
+    corpus, kept = read_columns(text, layout=False), tmp_path / "kept"
+
+    def stop(progress):
+        if progress.iteration == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Tagger(max_iter=8, **options).fit(corpus, checkpoint=kept, checkpoint_seconds=0, observe=stop)
+    assert kept.exists()
+    resumed = Tagger(max_iter=8, **options).fit(corpus, checkpoint=kept, resume=True)
+    assert digest(resumed) == digest(whole)
