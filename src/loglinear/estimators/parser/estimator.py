@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -16,6 +16,7 @@ from loglinear.data.trees.cleaning import rooted
 from loglinear.data.trees.transforms import restore
 from loglinear.data.trees.tree import Tree, tree_word
 from loglinear.errors import DataError, OptionError
+from loglinear.estimators.conventions import OfferedIf
 from loglinear.estimators.estimator import (
     MOST_DRAWS,
     RunKeywords,
@@ -42,13 +43,16 @@ from loglinear.estimators.parser.problem import (
     TREE_CRITERIA,
     CountedPcfg,
     Treebank,
+    check_counted,
     check_parser,
     f1_of,
     in_current_spelling,
     labelled,
     warn_of_old_names,
 )
+from loglinear.estimators.summary import Summary, merged, options_of
 from loglinear.features.spans import Own
+from loglinear.generative.pcfg.counts import TreebankCounts, count_trees
 from loglinear.generative.pcfg.model import PCFG, draw_trees
 from loglinear.model_file import Reader
 from loglinear.options import check, declared, documented
@@ -151,18 +155,13 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
         options = in_current_spelling(self)
         warn_of_old_names(self, options)
         criterion: Any = TREE_CRITERIA.spec(options.criterion).make()
-        examples = self._examples(X, y)
-        treebank = Treebank(
-            examples, self._transform().apply([each.tree for each in examples if each.tree is not None])
-        )
         self.interrupted_, self._file_seconds = False, None
         if isinstance(criterion, CountedPcfg):
             refuse_iterating(criterion.name, criterion.is_trained, init=init, dev=X_dev)
-            self.model_, message = criterion.counted(treebank.binary)
-            restore_notes(self, {"converged": True, "message": message})
-            treebank.describe_in(self)
-            self.seconds_ = time.perf_counter() - begin
-            return self
+            return self.from_summaries([self.summarize(X, y)])
+        examples = self._examples(X, y)
+        trees = [each.tree for each in examples if each.tree is not None]
+        treebank = Treebank(examples, self._transform().apply(trees))
         other = Parser.load(init, self.span_features) if isinstance(init, str | Path) else init
         start = None if other is None else other._fitted()
         training = criterion.training(treebank, options, start)
@@ -177,6 +176,42 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
         training.describe_in(self)
         self.seconds_ = time.perf_counter() - begin
         outcome.raise_interruption()
+        return self
+
+    # -- parts ---------------------------------------------------------------------------------------------------------
+
+    @OfferedIf(lambda parser: check_counted(parser))
+    def summarize(self, X: Sequence[Tree | str | Sequence[str]], y: Any = None) -> Summary:
+        """What a part of the trees contributes to a model of ``criterion="pcfg"``, for :meth:`from_summaries`.
+
+        Arguments as for :meth:`fit`.
+        """
+        self.check_options()
+        check_counted(self)
+        trees = [each.tree for each in self._examples(X, y) if each.tree is not None]
+        labels = {node.label for tree in trees for node in tree.nodes()}
+        counts = count_trees(self._transform().unshortened.apply(trees), labels)
+        return Summary(self.kind, options_of(in_current_spelling(self)), counts)
+
+    @OfferedIf(lambda parser: check_counted(parser))
+    def from_summaries(self, summaries: Iterable[Summary | str | Path]) -> Parser:
+        """The grammar of all parts together: what :meth:`fit` learns from all trees one after the other, to the bit.
+
+        Parameters
+        ----------
+        summaries : iterable of Summary or path
+            What :meth:`summarize` made of each part, or files of these.
+        """
+        self.check_options()
+        check_counted(self)
+        begin, options = time.perf_counter(), in_current_spelling(self)
+        criterion: Any = TREE_CRITERIA.spec(options.criterion).make()
+        counts: TreebankCounts = merged(options, summaries).counts
+        self.model_, message = criterion.counted(counts.renamed(self._transform().renamed(counts.nodes)))
+        restore_notes(self, {"converged": True, "message": message})
+        self.classes_, self.n_trees_, self.n_words_ = sorted(counts.labels), counts.n_trees, counts.n_words
+        self.interrupted_, self._file_seconds = False, None
+        self.seconds_ = time.perf_counter() - begin
         return self
 
     def _examples(self, X: Any, y: Any) -> list[Example]:

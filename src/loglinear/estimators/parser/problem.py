@@ -44,7 +44,7 @@ from loglinear.features.spans import ANYTHING, SpanAttributes
 from loglinear.generative.base import SMOOTHING, Sampling
 from loglinear.generative.em import EM
 from loglinear.generative.m_estimation import Expected, MEstimationObjective, soft_rounds
-from loglinear.generative.pcfg.counts import treebank_pcfg
+from loglinear.generative.pcfg.counts import TreebankCounts, counted_pcfg, treebank_pcfg
 from loglinear.generative.pcfg.em import InsideOutside, compatible_spans, perturbed, random_pcfg
 from loglinear.generative.pcfg.expectations import Boundaries, Expectations
 from loglinear.generative.pcfg.model import PCFG, draw_trees
@@ -152,6 +152,14 @@ def check_parser(parser: Any) -> None:
             raise OptionError(f"span_features goes with criteria whose rules look at words, not {parser.criterion!r}")
 
 
+def check_counted(parser: Any) -> None:
+    """Refuse options with which a grammar is not made of counts of parts."""
+    if TREE_CRITERIA.part(parser.criterion) is not CountedPcfg:
+        raise OptionError(
+            f"summarize: criterion={parser.criterion!r} is not learnt from counts of parts of the data; pcfg is"
+        )
+
+
 def in_current_spelling(parser: Any) -> Any:
     """The parser with old spellings in its criterion replaced by the current ones.
 
@@ -199,9 +207,9 @@ class CountedPcfg(TreeCriterion):
     smoothing: float = option("added to the count of each rule that a phrase is seen with", default=0.0, least=0)
     backoff: float = option("how much a phrase leans on all of the same label without notes", default=0.0, least=0)
 
-    def counted(self, binary: list[Tree]) -> tuple[PCFG, str]:
+    def counted(self, counts: TreebankCounts) -> tuple[PCFG, str]:
         """The grammar, and a message about it."""
-        grammar = treebank_pcfg(binary, smoothing=self.smoothing, backoff=self.backoff).with_prior(binary)
+        grammar = counted_pcfg(counts, smoothing=self.smoothing, backoff=self.backoff, prior=True)
         words = how_many(len(grammar.lexicon.terminals), "word")
         return grammar, f"counted; {how_many(len(grammar.unary), 'unary rule')}, {words}"
 
