@@ -120,6 +120,7 @@ COUNTS = {
     "labelled rows": "loglinear.generative.naive_bayes.LabelledCounts",
     "sequences": "loglinear.generative.hmm.summary.SequenceCounts",
     "expected sequences": "loglinear.generative.hmm.summary.ExpectedSequences",
+    "expected rows": "loglinear.generative.mixture.ExpectedRows",
     "trees": "loglinear.generative.pcfg.counts.TreebankCounts",
 }  #: by their kind, where each class of counts is; imported when a file has it
 

@@ -1,4 +1,4 @@
-"""Rare notes are removed by counts of labels alone: renaming what parts of a treebank have is transforming the whole."""
+"""Rare notes go by counts of labels alone: renaming the labels of parts is transforming the whole."""
 
 from __future__ import annotations
 
