@@ -121,6 +121,8 @@ COUNTS = {
     "sequences": "loglinear.generative.hmm.summary.SequenceCounts",
     "expected sequences": "loglinear.generative.hmm.summary.ExpectedSequences",
     "expected rows": "loglinear.generative.mixture.ExpectedRows",
+    "sentences": "loglinear.generative.pcfg.em.SentenceCounts",
+    "expected rules": "loglinear.generative.pcfg.em.ExpectedRules",
     "trees": "loglinear.generative.pcfg.counts.TreebankCounts",
 }  #: by their kind, where each class of counts is; imported when a file has it
 

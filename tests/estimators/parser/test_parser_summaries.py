@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -62,10 +63,70 @@ def test_parts_are_added_two_by_two_as_all_at_once() -> None:
 def test_other_criteria_and_options_are_refused() -> None:
     trees = random_trees(1, 5)
     assert not hasattr(Parser(criterion="mecfg"), "summarize")
-    with pytest.raises(OptionError, match="pcfg is"):
+    with pytest.raises(OptionError, match="pcfg and pcfg-em are"):
         Parser(criterion="cll").summarize(trees)
     part = Parser().summarize(trees)
     with pytest.raises(OptionError, match="made with horizontal="):
         Parser(horizontal=0).from_summaries([part])
     with pytest.raises(OptionError, match=r'made with criterion="pcfg" .* criterion="pcfg:smoothing=2"'):
         Parser(criterion="pcfg:smoothing=2").from_summaries([part])
+
+
+# -- EM ----------------------------------------------------------------------------------------------------------------
+
+
+def sentences(rng: np.random.Generator, seed: int) -> tuple[list[Any], list[Any]]:
+    """Trees, sentences in brackets and sentences, mixed."""
+    X: list[Any] = list(random_trees(seed, int(rng.integers(8, 30))))
+    y: list[Any] = [None] * len(X)
+    for i, tree in enumerate(X):
+        if rng.random() < 0.5:
+            X[i] = tree.leaves()
+            y[i] = [(first, end) for _, first, end in tree.spans()] if rng.random() < 0.5 else None
+    return X, y
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("spec", ["smoothing=0.2", "start=random,phrases=2,tags=2,smoothing=0.1", "brackets=false"])
+def test_em_over_parts_is_em_on_all_sentences(seed: int, spec: str) -> None:
+    """The same start, grammar and objectives, which never fall."""
+    rng = np.random.default_rng([seed, len(spec)])
+    X, y = sentences(rng, seed)
+    X[0], y[0] = random_trees(seed, 1)[0], None
+    rounds, where = 4, cuts(rng, len(X))
+    parser = Parser(criterion=f"pcfg-em:{spec}", annotation="none", max_iter=rounds, tolerance=0.0)
+    whole, objectives = clone(parser), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of sentences without a tree
+        whole.fit(X, y)
+    for i in range(rounds + 2):
+        parser = pickle.loads(pickle.dumps(parser))  # as a worker gets it
+        parts = [parser.summarize(X[s], y[s]) for s in where]
+        parser.from_summaries([Summary.load(each.to_bytes()) if rng.random() < 0.5 else each for each in parts])
+        if i == rounds:
+            found = parser.model_.parameters
+        if i:
+            objectives.append(-parser.objective_)
+    assert parser.classes_ == whole.classes_ and parser.n_trees_ == whole.n_trees_
+    if whole.n_iter_ == rounds:
+        assert objectives[-1] == pytest.approx(-whole.objective_, rel=1e-9)
+        np.testing.assert_allclose(np.exp(found), np.exp(whole.model_.parameters), rtol=1e-6, atol=1e-9)
+    assert all(b >= a - 1e-9 * abs(a) for a, b in pairwise(objectives))
+
+
+def test_em_over_parts_may_start_from_a_grammar_and_says_when_it_has_converged() -> None:
+    trees = random_trees(4, 12)
+    init, X = Parser(annotation="none").fit(trees), [tree.leaves() for tree in trees]
+    parser = Parser(criterion="pcfg-em", annotation="none", max_iter=1000)
+    parser.from_summaries([parser.summarize(X)], init=init)
+    assert parser.message_.startswith("the start of EM")
+    with pytest.raises(OptionError, match="init: it is for the first"):
+        parser.from_summaries([parser.summarize(X)], init=init)
+    while not parser.converged_:
+        parser.from_summaries([parser.summarize(X[:5]), parser.summarize(X[5:])])
+    whole = Parser(criterion="pcfg-em", annotation="none", max_iter=1000).fit(X, init=init)
+    assert parser.objective_ == pytest.approx(whole.objective_, rel=1e-9)
+    before = parser.summarize(X)
+    parser.from_summaries([before])
+    with pytest.raises(OptionError, match="another model"):
+        parser.from_summaries([before])
