@@ -120,6 +120,7 @@ COUNTS = {
     "labelled rows": "loglinear.generative.naive_bayes.LabelledCounts",
     "sequences": "loglinear.generative.hmm.summary.SequenceCounts",
     "expected sequences": "loglinear.generative.hmm.summary.ExpectedSequences",
+    "numbered sentences": "loglinear.estimators.tagger.summary.NumberedSentences",
     "expected rows": "loglinear.generative.mixture.ExpectedRows",
     "sentences": "loglinear.generative.pcfg.em.SentenceCounts",
     "expected rules": "loglinear.generative.pcfg.em.ExpectedRules",

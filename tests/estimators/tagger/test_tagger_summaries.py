@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loglinear import HMM, Constraints, Summary, Tagger
+from loglinear import HMM, Constraints, Summary, Tagger, TemplateSet, read_columns
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.conventions import clone
 
+TEMPLATE = TemplateSet.parse("U1:%x[0,1]\nU2:%x[-1,1]\nB")
 Data = tuple[list[Any], list[Any], Any]
 
 
@@ -171,12 +172,42 @@ def test_an_hmm_goes_the_same_way(tmp_path: Any) -> None:
     np.testing.assert_allclose(by_parts.log_likelihoods_, whole.log_likelihoods_[:3], rtol=1e-9)
 
 
+# -- M-estimation ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("base", [None, "locally-uniform", "hmm:samples=300", "empirical"])
+def test_m_estimation_of_parts_is_that_of_all_sentences(seed: int, base: str | None) -> None:
+    rng = np.random.default_rng(seed)
+    data = X, y, weights = sequences(rng, columns=2)
+    tagger = Tagger(
+        criterion="m-estimation", base=base, template=TEMPLATE, variance=1, max_iter=8, precision="float64",
+    )  # fmt: skip
+    parts = parts_of(tagger, data, cuts(rng, len(X)), weighted=bool(seed % 2))
+    parts = [Summary.load(each.to_bytes()) if rng.random() < 0.5 else each for each in parts]
+    whole = clone(tagger).fit(X, y, sample_weight=weights if seed % 2 else None)
+    assert clone(tagger).from_summaries(pickle.loads(pickle.dumps(parts))).to_bytes() == whole.to_bytes()
+
+
+def test_columns_of_files_keep_their_label_column_and_their_names(tmp_path: Any) -> None:
+    corpora = []
+    for i, text in enumerate(["A a x\nB b y\n\n", "A c x\n\nC a z\n"]):
+        (tmp_path / str(i)).write_text(text)
+        corpora.append(read_columns(tmp_path / str(i)))
+    (tmp_path / "all").write_text("A a x\nB b y\n\nA c x\n\nC a z\n")
+    for options in ({"criterion": "hmm"}, {"criterion": "m-estimation", "template": TEMPLATE, "variance": 1}):
+        tagger = Tagger(**options)
+        parts = [tagger.summarize(corpus, label_column=0) for corpus in corpora]
+        whole = clone(tagger).fit(read_columns(tmp_path / "all"), label_column=0)
+        assert tagger.from_summaries(parts).to_bytes() == whole.to_bytes()
+
+
 # -- mistakes ----------------------------------------------------------------------------------------------------------
 
 
 def test_other_criteria_and_options_are_refused() -> None:
     assert not hasattr(Tagger(), "summarize") and hasattr(Tagger(criterion="hmm"), "summarize")
-    with pytest.raises(OptionError, match="hmm is"):
+    with pytest.raises(OptionError, match="hmm and m-estimation are"):
         Tagger(criterion="cll").summarize([["a"]], [["A"]])
     with pytest.raises(OptionError, match="class_weight"):
         Tagger(criterion="hmm", class_weight="balanced").from_summaries([])

@@ -14,6 +14,7 @@ from loglinear.arrays import Arrays
 from loglinear.criteria.costs import describe
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
+from loglinear.criteria.m_estimation import MEstimation
 from loglinear.errors import OptionError
 from loglinear.estimators.conventions import OfferedIf
 from loglinear.estimators.estimator import (
@@ -41,7 +42,7 @@ from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, constraints_of, corpus_of
 from loglinear.estimators.tagger.model import ChainModel, SequenceModel
 from loglinear.estimators.tagger.problem import Problem, check_emitted, prepared
-from loglinear.estimators.tagger.summary import Part, PartsOfEM, counted, estimated, summary_of
+from loglinear.estimators.tagger.summary import NumberedSentences, Part, PartsOfEM, counted, estimated, summary_of
 from loglinear.estimators.tagger.training import (
     HOW_MANY,
     OBSERVED,
@@ -248,10 +249,11 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
     def summarize(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, label_column: int = -1, partial: bool = False
     ) -> Summary:
-        """What a part of the data contributes to a model of ``criterion="hmm"``, for :meth:`from_summaries`.
+        """What a part of the data contributes to a model of ``hmm`` or ``m-estimation``, for :meth:`from_summaries`.
 
-        Counts of the part, whatever is in the others. In the middle of EM, which :meth:`from_summaries` has begun, they
-        are the counts expected under the model so far. Arguments as for :meth:`fit`.
+        Of ``hmm``, counts of the part, whatever is in the others. In the middle of EM, which :meth:`from_summaries` has
+        begun, they are the counts expected under the model so far. Of ``m-estimation``, the part's sentences in
+        numbers: its loss needs the features of each of them. Arguments as for :meth:`fit`.
         """
         self.check_options()
         check_counted(self)
@@ -277,12 +279,18 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
         summaries : iterable of Summary or path
             What :meth:`summarize` made of each part, or files of these.
         init : Tagger or path, optional
-            For the first call, start EM from the probabilities of this model, for labels and values that it has.
+            For the first call, start EM from the probabilities of this model, for labels and values that it has; with
+            ``m-estimation`` as for :meth:`fit`.
         """
         self.check_options()
         check_counted(self)
+        summary = merged(self, summaries)
+        if isinstance(summary.counts, NumberedSentences):
+            sentences = summary.counts
+            weights, label_column = sentences.weights, sentences.label_column
+            return self.fit(sentences.corpus, init=init, sample_weight=weights, label_column=label_column)
         start = self._opened(init)
-        self._keep(*estimated(self, merged(self, summaries), None if start is None else start._fitted()))
+        self._keep(*estimated(self, summary, None if start is None else start._fitted()))
         if not self.log_likelihoods_:  # EM has only begun
             self.objective_ = None
         return self
@@ -538,10 +546,12 @@ def check_growing(tagger: Tagger) -> str:
 
 def check_counted(tagger: Tagger) -> None:
     """Refuse options with which a model is not made of counts of parts."""
-    reason = None
-    if CRITERIA.part(tagger.criterion) is not HiddenMarkov:
-        reason = f"criterion={tagger.criterion!r} is not learnt from counts of parts of the data; hmm is"
-    elif tagger.class_weight is not None:
+    reason, criterion = None, CRITERIA.part(tagger.criterion)
+    if criterion not in (HiddenMarkov, MEstimation):
+        reason = f"criterion={tagger.criterion!r} is not learnt from counts of parts; hmm and m-estimation are"
+    elif is_own(tagger.base):
+        reason = "a base of your own sees the data as it is; train on all of it with fit"
+    elif tagger.class_weight is not None and criterion is HiddenMarkov:
         reason = "class_weight asks for the labels of all parts; give the weights themselves (sample_weight)"
     elif tagger.sub_labels > 1:
         reason = f"sub_labels={tagger.sub_labels} are found in all of the data at once, with fit"

@@ -1,4 +1,4 @@
-"""Taggers from counts of parts of the data: hidden Markov models, counted or by EM.
+"""Taggers from parts of the data: hidden Markov models, counted or by EM, and M-estimation.
 
 Where all labels are known, counts are all that there is to a model (``criterion="hmm"``). Where some are hidden, the
 first summaries give the model that EM starts from, the one that ``fit`` starts from without further starts, and every
@@ -8,23 +8,30 @@ round after that is a summary of each part under the model so far and the most p
         tagger.from_summaries([tagger.summarize(X, y) for X, y in parts])
 
 The first occurrence of each value in all the data counts as the unknown value, in EM as well, so that a part must be
-known again: the start remembers a digest of every part, and which values occur there first. One start differs from that
-of ``fit``: a set of labels that turns out to be that of all labels counts for each of them in the start, as a part
-cannot tell that nothing is known there.
+known again: the start remembers a digest of every part, and which values occur there first. One start differs from
+that of ``fit``: a set of labels that turns out to be that of all labels counts for each of them in the start, as a
+part cannot tell that nothing is known there.
+
+M-estimation reads its data once, too, but counts are not enough: its loss (1/n) sum_i exp(-w . f_i) needs the features
+f_i of each sentence, and what these are is known only with all parts, as the features see first occurrences as unknown.
+A summary therefore holds the sentences, in numbers (:class:`NumberedSentences`): four bytes a token and column, which is
+less than the rows f_i of any template with more features a token than columns. The memory of ``from_summaries`` is that
+of ``fit``.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from loglinear.arrays import Float, Int32
+from loglinear.arrays import Arrays, Float, Int32, Int64
 from loglinear.criteria.criterion import CRITERIA, make_criterion
 from loglinear.criteria.hmm import HiddenMarkov
-from loglinear.data.columns.corpus import Columns, offsets_of
+from loglinear.criteria.m_estimation import MEstimation
+from loglinear.data.columns.corpus import PYTHON, Column, Columns, offsets_of
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.summary import Summary, digest_of, options_of
 from loglinear.estimators.tagger.inputs import (
@@ -45,9 +52,11 @@ from loglinear.generative.em import EMState
 from loglinear.generative.hmm.em import NEGLIGIBLE, Expectation, log_prior, without_negligible
 from loglinear.generative.hmm.model import HiddenMarkovModel, possible_steps
 from loglinear.generative.hmm.summary import ExpectedSequences, SequenceCounts, digest_of_part, is_settled
+from loglinear.model_file import Reader, string_arrays
 from loglinear.structures.gold import Gold
 from loglinear.system import thread_count
 from loglinear.training.plan import refuse_iterating
+from loglinear.training.problem import MOST_WEIGHT
 from loglinear.training.run import Outcome
 from loglinear.wording import how_many
 
@@ -68,12 +77,15 @@ class Part:
     columns : list of int
         The columns that are emitted.
     weights : float64 [S] or None
+    label_column : int or None
+        That of the corpus; None if the labels were given apart.
     """
 
     corpus: Columns
     annotation: Annotation
     columns: list[int]
     weights: Float | None
+    label_column: int | None
 
     @classmethod
     def of(cls, tagger: Tagger, X: Any, y: Any, sample_weight: Any, label_column: int, partial: bool) -> Part:
@@ -92,7 +104,7 @@ class Part:
         columns = [c for c in range(corpus.n_columns) if c != own]
         if not columns:
             raise OptionError(f"{corpus.name}: there is no column but the labels for a base model to emit")
-        return cls(corpus, annotation, columns, weights)
+        return cls(corpus, annotation, columns, weights, own)
 
     def counts(self, tagger: Tagger) -> SequenceCounts:
         """The counts of the part, which say nothing of a model."""
@@ -102,6 +114,19 @@ class Part:
         if labels and is_settled(gold, offsets, times):
             self._check_feasible(tagger, labels)
         return SequenceCounts.of(self.corpus, self.columns, gold, labels, tagger.order, self.weights)
+
+    def numbered(self) -> NumberedSentences:
+        """The part itself in numbers; labels that were given apart are its last column."""
+        if not self.annotation.settled.all():
+            message = "summaries of m-estimation need one label for each token; fit takes hidden ones"
+            raise self.annotation.place(int(np.argmin(self.annotation.settled)), message)
+        columns = list(self.corpus.columns)
+        if self.label_column is None:
+            names = [next(iter(each or [""])) for each in self.annotation.possible]
+            columns.append(Column(self.annotation.ids, names))
+        own = [column_of(column) for column in columns]
+        place = len(own) - 1 if self.label_column is None else self.label_column
+        return NumberedSentences(own, self.corpus.offsets, place, self.weights, self.corpus.names)
 
     def _check_feasible(self, tagger: Tagger, labels: list[str]) -> None:
         """Refuse labels that the constraints rule out; these may name labels that other parts have."""
@@ -130,6 +155,84 @@ class Part:
         )  # fmt: skip
         found = data(hmm)
         return ExpectedSequences(found.counts, found.log_likelihood, data.least_weight)
+
+
+def column_of(column: Column) -> Column:
+    """The column without values that do not occur, such as those of the whole that it was taken from."""
+    used = np.flatnonzero(np.bincount(column.ids, minlength=len(column.values)))
+    number = np.zeros(len(column.values), dtype=np.int32)
+    number[used] = np.arange(len(used), dtype=np.int32)
+    return Column(number[column.ids], [column.values[i] for i in used.tolist()])
+
+
+@dataclass(frozen=True)
+class NumberedSentences:
+    """The sentences of a part with their labels, as columns in numbers.
+
+    Parameters
+    ----------
+    columns : list of Column
+    offsets : int64 [S + 1]
+    label_column : int
+        The column that holds the labels.
+    weights : float64 [S] or None
+    names : list of str or None
+        Of the columns, as the file had them.
+    """
+
+    kind: ClassVar[str] = "numbered sentences"
+    columns: list[Column]
+    offsets: Int64
+    label_column: int
+    weights: Float | None
+    names: list[str] | None
+
+    def __add__(self, other: NumberedSentences) -> NumberedSentences:
+        """The sentences of this part followed by another."""
+        if (len(self.columns), self.label_column, self.names) != (len(other.columns), other.label_column, other.names):
+            mine, theirs = (how_many(len(each.columns), "column") for each in (self, other))
+            raise DataError(f"a part has {mine}, another one {theirs}, or other names; all parts need the same")
+        columns = []
+        for first, then in zip(self.columns, other.columns, strict=True):
+            number = {value: v for v, value in enumerate(first.values)}
+            places = np.array([number.setdefault(value, len(number)) for value in then.values], dtype=np.int32)
+            columns.append(Column(np.concatenate([first.ids, places[then.ids]]), list(number)))
+        weights = None
+        if self.weights is not None or other.weights is not None:
+            each = (np.ones(len(s.offsets) - 1) if s.weights is None else s.weights for s in (self, other))
+            weights = np.concatenate(list(each))
+        offsets = np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]])
+        return replace(self, columns=columns, offsets=offsets, weights=weights)
+
+    @property
+    def corpus(self) -> Columns:
+        """The sentences as a corpus."""
+        n = int(self.offsets[-1])
+        return Columns(PYTHON, self.offsets, np.zeros(n, dtype=np.int64), self.columns, names=self.names)
+
+    # -- as data -----------------------------------------------------------------------------------------------------
+
+    def to_storage(self) -> tuple[dict[str, Any], Arrays]:
+        """Header and arrays of a file."""
+        arrays: Arrays = {"offsets": self.offsets} | ({} if self.weights is None else {"weights": self.weights})
+        for c, column in enumerate(self.columns):
+            arrays |= {f"{c}.ids": column.ids, **string_arrays(f"{c}.strings", column.values)}
+        return {"n_columns": len(self.columns), "label_column": self.label_column, "names": self.names}, arrays
+
+    @classmethod
+    def from_storage(cls, read: Reader) -> NumberedSentences:
+        """What :meth:`to_storage` described."""
+        n_columns = read.integer("n_columns", 2, len(read.arrays))
+        offsets = read.array("offsets", (np.int64,), (None,)).copy()
+        if len(offsets) < 2 or offsets[0] != 0 or (np.diff(offsets) < 1).any():
+            read.fail("offsets", "not those of sentences")
+        columns = []
+        for c in range(n_columns):
+            values = read.strings(f"{c}.strings", distinct=True)
+            columns.append(Column(read.ints(f"{c}.ids", (int(offsets[-1]),), len(values)), values))
+        weights = read.floats("weights", (len(offsets) - 1,), 0.0, MOST_WEIGHT) if "weights" in read.arrays else None
+        names = read.names("names", least=n_columns) if read.has("names") else None
+        return cls(columns, offsets, read.integer("label_column", 0, n_columns - 1), weights, names)
 
 
 @dataclass
@@ -184,6 +287,8 @@ class PartsOfEM:
 
 def summary_of(tagger: Tagger, part: Part) -> Summary:
     """The counts of a part; in the middle of EM those expected under the tagger's model."""
+    if CRITERIA.part(tagger.criterion) is MEstimation:
+        return Summary(tagger.kind, options_of(tagger), part.numbered())
     if tagger._parts_of_em is None:
         return Summary(tagger.kind, options_of(tagger), part.counts(tagger))
     model = tagger._fitted()
