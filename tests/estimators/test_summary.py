@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from loglinear import NaiveBayes, Summary
+from loglinear import NaiveBayes, Summary, load
 from loglinear.errors import DataError, ModelFileError, OptionError
 from loglinear.estimators.conventions import clone
+from problems.guides import run_guide
 
 
 def cuts(rng: np.random.Generator, n: int) -> list[slice]:
@@ -91,3 +92,16 @@ def test_a_damaged_file_is_refused() -> None:
     content[-3] ^= 1
     with pytest.raises(ModelFileError):
         Summary.load(bytes(content))
+
+
+def test_the_programs_of_the_guide_run() -> None:
+    defined = run_guide("Models of counts, part by part", "large-data.md")
+    assert defined["tagger"].converged_ and defined["mixture"].converged_
+    np.testing.assert_allclose(sorted(defined["mixture"].means_[:, 0]), [0.0, 5.0], atol=0.2)
+    assert sorted(each.suffix for each in defined["folder"].iterdir()) == [".counts", ".counts", ".txt", ".txt"]
+
+
+def test_a_summary_is_no_model_and_says_so() -> None:
+    content = NaiveBayes().summarize(np.eye(2), ["a", "b"]).to_bytes()
+    with pytest.raises(ModelFileError, match=r"holds a summary .* from_summaries"):
+        load(content)

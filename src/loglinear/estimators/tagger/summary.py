@@ -14,9 +14,9 @@ part cannot tell that nothing is known there.
 
 M-estimation reads its data once, too, but counts are not enough: its loss (1/n) sum_i exp(-w . f_i) needs the features
 f_i of each sentence, and what these are is known only with all parts, as the features see first occurrences as unknown.
-A summary therefore holds the sentences, in numbers (:class:`NumberedSentences`): four bytes a token and column, which is
-less than the rows f_i of any template with more features a token than columns. The memory of ``from_summaries`` is that
-of ``fit``.
+A summary therefore holds the sentences, in numbers (:class:`NumberedSentences`): four bytes a token and column, which
+is less than the rows f_i of a template with more features a token than columns. ``from_summaries`` needs the memory of
+``fit``.
 """
 
 from __future__ import annotations

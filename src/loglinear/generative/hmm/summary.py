@@ -7,7 +7,7 @@ which only the whole corpus can tell; a part therefore counts its own first occu
     c(label, v)  of known v      all occurrences in all parts, less the first one in the first part that has v
     c(label, unknown)            these first ones, and those of the values that occur once
 
-so that nothing is read twice. Labels and values are numbered anew where parts are added. Where all labels are known the
+so that nothing is read twice. Labels and values get new numbers where parts are added. Where all labels are known the
 sums are exact (:mod:`~loglinear.generative.exact`), and the model is that of the whole corpus to the last bit.
 
 Where labels are hidden, :class:`SequenceCounts` are what a start of EM is made from, and :class:`ExpectedSequences` are
