@@ -38,7 +38,7 @@ from loglinear.estimators.options import (
     check_mixture,
     hmm_components,
 )
-from loglinear.estimators.summary import Summary, digest_of, merged, options_of
+from loglinear.estimators.summary import Summary, check_same_size, digest_of, from_counts, merged, options_of
 from loglinear.estimators.tagger.file import whole_numbers
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, corpus_of
 from loglinear.features.tables import TableFeatures, kind_of
@@ -260,7 +260,10 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
         if summary.model != digest:
             raise OptionError("the summaries were made with another model than this one; make them again with this one")
         found: ExpectedRows = summary.counts
-        self.model_, objective = model.estimated(found)
+        with from_counts():
+            after, objective = model.estimated(found)
+            check_same_size(model.parameters, after.parameters)
+        self.model_ = after
         if not self._over_parts:
             self.objectives_, self.log_likelihoods_, self._over_parts = [], [], True
             vars(self).pop("labels_", None)

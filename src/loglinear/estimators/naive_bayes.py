@@ -15,7 +15,7 @@ from loglinear.arrays import Array, Arrays, Float
 from loglinear.estimators.conventions import ClassifierConventions
 from loglinear.estimators.estimator import Estimator
 from loglinear.estimators.options import NaiveBayesOptions
-from loglinear.estimators.summary import Summary, merged, options_of
+from loglinear.estimators.summary import Summary, from_counts, merged, options_of
 from loglinear.generative.mixture import log_sums
 from loglinear.generative.naive_bayes import LabelledCounts, NaiveBayesModel
 from loglinear.model_file import Reader, column_arrays, label_header
@@ -97,7 +97,8 @@ class NaiveBayes(NaiveBayesOptions, Estimator[NaiveBayesModel], ClassifierConven
         check(self)
         summary = merged(self, summaries)
         counts = summary.counts
-        self.model_ = NaiveBayesModel.estimated(counts, float(self.smoothing))
+        with from_counts():
+            self.model_ = NaiveBayesModel.estimated(counts, float(self.smoothing))
         self.classes_, self.n_features_in_ = counts.labels, counts.symbols.shape[2]
         if summary.columns is not None:
             self.feature_names_in_ = np.array(summary.columns, dtype=object)

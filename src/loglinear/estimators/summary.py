@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from loglinear import model_file
 from loglinear.arrays import Arrays, Float
-from loglinear.errors import OptionError
+from loglinear.errors import LoglinearError, ModelFileError, OptionError
 from loglinear.model_file import Reader
 
 KIND = "summary"
@@ -187,6 +188,26 @@ def _listed(columns: list[str] | None) -> str:
     return "no name" if columns is None else ", ".join(columns[:6]) + (", ..." if len(columns) > 6 else "")
 
 
+@contextmanager
+def from_counts() -> Iterator[None]:
+    """Context for making a model of counts: those of a file may not fit the model, whatever its digest says."""
+    try:
+        yield
+    except LoglinearError:
+        raise
+    except (ArithmeticError, IndexError, KeyError, StopIteration, ValueError) as error:
+        detail = str(error).partition("\n")[0]
+        raise ModelFileError(
+            f"the counts of the summaries do not fit together ({detail:.80}); make the summaries again"
+        ) from None
+
+
+def check_same_size(before: Float, after: Float) -> None:
+    """Refuse counts that make a model with more or fewer parameters [P] than the one they were made with."""
+    if before.shape != after.shape:
+        raise ModelFileError("the counts of the summaries are not those of the model; make the summaries again")
+
+
 def merged(estimator: Any, summaries: Iterable[Summary | str | Path]) -> Summary:
     """The sum of summaries, or of files of these, for an estimator; they may come one by one from an iterator."""
     if isinstance(summaries, Summary | str | Path) or not hasattr(summaries, "__iter__"):
@@ -197,7 +218,8 @@ def merged(estimator: Any, summaries: Iterable[Summary | str | Path]) -> Summary
         if not isinstance(summary, Summary):
             raise OptionError(f"summaries holds a {type(given).__name__}, not what summarize returned")
         _check_estimator(estimator.kind, options, summary)
-        found = summary if found is None else found + summary
+        with from_counts():
+            found = summary if found is None else found + summary
     if found is None:
         raise OptionError("there is no summary to make a model from")
     return found

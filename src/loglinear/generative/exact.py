@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from loglinear.arrays import Float
+from loglinear.model_file import Reader, Shape
 
 GRIDS = (20, 45, 70)  # exponents of the slices' grids, negated
 
@@ -49,3 +50,11 @@ def total(summed: Float) -> Float:
     for more in summed[1:]:
         numbers = numbers + more
     return np.asarray(numbers)
+
+
+def read_slices(read: Reader, name: str, shape: Shape) -> Float:
+    """Summed slices [G, ...] of numbers of a ``shape`` that are not negative, from a file."""
+    found = read.floats(name, (None, *shape), 0.0, np.inf)
+    if len(found) not in (1, 1 + len(GRIDS[:-1])) or not np.isfinite(found).all():
+        read.fail(name, "not one slice or three of finite numbers")
+    return found

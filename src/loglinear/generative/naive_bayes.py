@@ -153,8 +153,8 @@ class LabelledCounts:
     def from_storage(cls, read: Reader) -> Self:
         """What :meth:`to_storage` described."""
         labels = read.labels()
-        symbols = read.floats("symbols", (None, len(labels), None), 0.0, np.inf)
-        return cls(labels, symbols, read.floats("rows", (None, len(labels)), 0.0, np.inf))
+        symbols = exact.read_slices(read, "symbols", (len(labels), None))
+        return cls(labels, symbols, exact.read_slices(read, "rows", (len(labels),)))
 
 
 def _sliced(x: Rows) -> list[Rows]:

@@ -53,7 +53,7 @@ from loglinear.estimators.parser.problem import (
     labels_of,
     warn_of_old_names,
 )
-from loglinear.estimators.summary import Summary, digest_of, merged, options_of
+from loglinear.estimators.summary import Summary, check_same_size, digest_of, from_counts, merged, options_of
 from loglinear.features.spans import Own
 from loglinear.generative.pcfg.counts import TreebankCounts, count_trees
 from loglinear.generative.pcfg.em import ExpectedRules, SentenceCounts, maximised
@@ -239,24 +239,29 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
         counts: TreebankCounts | SentenceCounts | ExpectedRules = summary.counts
         if init is not None and not isinstance(counts, SentenceCounts):
             raise OptionError("init: it is for the first summaries of pcfg-em, which are made without a grammar")
-        if isinstance(counts, ExpectedRules):
-            self._climb(counts, summary.model, criterion.smoothing, options.tolerance)
-        elif isinstance(counts, SentenceCounts):
-            other = self._opened(init)
-            self.model_ = criterion.first(
-                counts, self._transform(), self.seed, None if other is None else other._fitted()
-            )
-            self.classes_, self._em_over_parts = labels_of(self._grammar()), []
-            self.n_trees_, self.n_words_ = counts.n_sentences, counts.words.total()
-            restore_notes(self, {"message": "the start of EM: summarize the parts with it for a round"})
-        else:
-            self.model_, message = criterion.counted(counts.renamed(self._transform().renamed(counts.nodes)))
-            restore_notes(self, {"converged": True, "message": message})
-            self.classes_, self.n_trees_, self.n_words_ = sorted(counts.labels), counts.n_trees, counts.n_words
-            self._em_over_parts = None
+        other = self._opened(init)
+        with from_counts():
+            if isinstance(counts, ExpectedRules):
+                self._climb(counts, summary.model, criterion.smoothing, options.tolerance)
+            elif isinstance(counts, SentenceCounts):
+                self._start(criterion.first(counts, self._transform(), self.seed, other and other._fitted()), counts)
+            else:
+                self._count(counts, *criterion.counted(counts.renamed(self._transform().renamed(counts.nodes))))
         self.interrupted_, self._file_seconds = False, None
         self.seconds_ = time.perf_counter() - begin
         return self
+
+    def _count(self, counts: TreebankCounts, grammar: PCFG, message: str) -> None:
+        """Take over a counted grammar."""
+        self.model_, self._em_over_parts = grammar, None
+        restore_notes(self, {"converged": True, "message": message})
+        self.classes_, self.n_trees_, self.n_words_ = sorted(counts.labels), counts.n_trees, counts.n_words
+
+    def _start(self, grammar: PCFG, counts: SentenceCounts) -> None:
+        """Begin EM with a grammar."""
+        self.model_, self._em_over_parts, self.classes_ = grammar, [], labels_of(grammar)
+        self.n_trees_, self.n_words_ = counts.n_sentences, counts.words.total()
+        restore_notes(self, {"message": "the start of EM: summarize the parts with it for a round"})
 
     def _climb(self, found: ExpectedRules, digest: str, smoothing: float, tolerance: float) -> None:
         """A round of EM."""
@@ -266,7 +271,9 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
         if not found.n_sentences:
             raise DataError("the grammar that EM starts from can parse none of the sentences; start=random parses all")
         counts = found.counts(grammar, smoothing)
-        self.model_ = maximised(grammar, counts, smoothing)
+        after = maximised(grammar, counts, smoothing)
+        check_same_size(grammar.parameters, after.parameters)
+        self.model_ = after
         objectives = [*(self._em_over_parts or ()), counts.objective]
         self._em_over_parts, last, n = objectives, objectives[-2:], len(objectives)
         converged = len(last) == 2 and last[1] - last[0] <= tolerance * abs(last[1])

@@ -36,7 +36,7 @@ from loglinear.estimators.options import (
     read_states,
     tagger_training,
 )
-from loglinear.estimators.summary import Summary, merged
+from loglinear.estimators.summary import Summary, from_counts, merged
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, constraints_of, corpus_of
@@ -290,7 +290,9 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
             weights, label_column = sentences.weights, sentences.label_column
             return self.fit(sentences.corpus, init=init, sample_weight=weights, label_column=label_column)
         start = self._opened(init)
-        self._keep(*estimated(self, summary, None if start is None else start._fitted()))
+        with from_counts():
+            model, outcome = estimated(self, summary, None if start is None else start._fitted())
+        self._keep(model, outcome)
         if not self.log_likelihoods_:  # EM has only begun
             self.objective_ = None
         return self

@@ -33,7 +33,7 @@ from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.criteria.m_estimation import MEstimation
 from loglinear.data.columns.corpus import PYTHON, Column, Columns, offsets_of
 from loglinear.errors import DataError, OptionError
-from loglinear.estimators.summary import Summary, digest_of, options_of
+from loglinear.estimators.summary import Summary, check_same_size, digest_of, options_of
 from loglinear.estimators.tagger.inputs import (
     Annotation,
     annotation_of,
@@ -369,6 +369,9 @@ def _maximised(tagger: Tagger, found: ExpectedSequences, digest: str) -> tuple[C
     model = tagger._fitted()
     if not isinstance(model, ChainModel) or digest_of_model(model) != digest:
         raise OptionError("the summaries were made with another model than this one; make them again with this one")
+    for table, own in zip(found.counts.emissions, model.hmm_base.model.emissions, strict=True):
+        check_same_size(own, table)
+    check_same_size(model.hmm_base.model.steps, found.counts.steps)
     how, em = _criterion(tagger), tagger._parts_of_em or PartsOfEM([], [])
     prior = log_prior(model.hmm_base.model, how.smoothing, how.transition_smoothing)
     em.log_likelihoods.append(found.log_likelihood)

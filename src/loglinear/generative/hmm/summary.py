@@ -93,7 +93,7 @@ class Pairs:
         """What :meth:`to_arrays` described."""
         values = read.ints(f"{part}.values", (None,), n_values)
         labels = read.ints(f"{part}.labels", values.shape, n_labels)
-        return cls(values, labels, read.floats(f"{part}.counts", (None, len(values)), 0.0, np.inf))
+        return cls(values, labels, exact.read_slices(read, f"{part}.counts", (len(values),)))
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,10 @@ class ValueCounts:
         self.pairs.added_to(table, rows)
         self.first.added_to(table, rows, -1.0)
         self.first.added_to(table, np.full(len(self.values), unknown, dtype=np.int32))
-        return np.ascontiguousarray(exact.total(table).T)
+        counts = np.ascontiguousarray(exact.total(table).T)
+        if counts.size and counts.min() < 0.0:
+            raise DataError("a value occurs with a label for the first time, but never; make the summaries again")
+        return counts
 
     @property
     def seen(self) -> Float:
@@ -418,7 +421,7 @@ class SequenceCounts:
         whole = isinstance(columns, list) and all(type(c) is int and 0 <= c < n_columns for c in columns)
         if not whole or columns != sorted(set(columns)) or not columns:
             read.fail("columns", f"not numbers of {n_columns} columns")
-        steps = read.floats("steps", (None, number_of_states(n, order) + 1, n + 1), 0.0, np.inf)
+        steps = exact.read_slices(read, "steps", (number_of_states(n, order) + 1, n + 1))
         fields = []
         for f in range(len(columns)):
             values = read.strings(f"{f}.strings", distinct=True)
