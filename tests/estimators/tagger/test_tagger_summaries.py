@@ -168,6 +168,7 @@ def test_an_hmm_goes_the_same_way(tmp_path: Any) -> None:
     spoiled[0] = [None] * len(X[0])
     by_parts, whole = HMM(restarts=0, rounds=3, tolerance=0), HMM(restarts=0, rounds=3, tolerance=0).fit(X, spoiled)
     for _ in range(4):
+        by_parts = pickle.loads(pickle.dumps(by_parts))  # as a worker gets it
         by_parts.from_summaries(parts_of(by_parts, (X, spoiled, weights), cuts(np.random.default_rng(1), len(X))))
     np.testing.assert_allclose(by_parts.log_likelihoods_, whole.log_likelihoods_[:3], rtol=1e-9)
 

@@ -27,6 +27,7 @@ from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.inputs import corpus_of
 from loglinear.estimators.tagger.model import ChainModel
+from loglinear.estimators.tagger.summary import PartsOfEM
 from loglinear.generative.hmm.model import HiddenMarkovModel
 from loglinear.model_file import Reader, label_header
 from loglinear.options import Spec, declared, documented, spec_name
@@ -70,6 +71,7 @@ class HMM(HMMOptions, DensityPredictor, TrainedEstimator[ChainModel]):
     kind = Tagger.kind
     in_file = ("model_", "_saved")
     log_likelihoods_: list[float]
+    _parts_of_em: PartsOfEM | None = None
 
     @trains
     def fit(
@@ -129,8 +131,8 @@ class HMM(HMMOptions, DensityPredictor, TrainedEstimator[ChainModel]):
     def _tagger_in_em(self) -> Tagger:
         """The tagger of these options, with the model of EM over parts if it has begun."""
         tagger = self._tagger()
-        if hasattr(self, "_saved") and self._saved._parts_of_em is not None:
-            tagger.model_, tagger._parts_of_em = self._saved.model_, self._saved._parts_of_em
+        if self._parts_of_em is not None:
+            tagger.model_, tagger._parts_of_em = self._fitted(), self._parts_of_em
         return tagger
 
     @property
@@ -188,7 +190,7 @@ class HMM(HMMOptions, DensityPredictor, TrainedEstimator[ChainModel]):
         )  # fmt: skip
 
     def _keep(self, tagger: Tagger) -> None:
-        self._saved = tagger
+        self._saved, self._parts_of_em = tagger, tagger._parts_of_em
         for name in LEARNT:
             setattr(self, name, getattr(tagger, name))
 
