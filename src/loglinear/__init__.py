@@ -31,6 +31,7 @@ _HOMES = {
     "Constraints": "loglinear.structures.constraints",
     "Gazetteer": "loglinear.features.templates.gazetteer",
     "Macro": "loglinear.features.templates.language",
+    "Summary": "loglinear.estimators.summary",
     "Template": "loglinear.features.templates.language",
     "TemplateSet": "loglinear.features.templates.language",
     "LoglinearError": "loglinear.errors",

@@ -29,3 +29,15 @@ def _part(rng: np.random.Generator, depth: int, cycles: bool) -> Tree:
 def random_trees(seed: int, n: int, cycles: bool = False) -> list[Tree]:
     rng = np.random.default_rng(seed)
     return [random_tree(rng, cycles=cycles) for _ in range(n)]
+
+
+PHRASES = ["S", "NP", "VP", "SBAR", "PP", "ADJP", "N^P", "@X", "A,B|C<D>\\"]
+TAGS = ["DT", "NN", "VBD", "VBZ", "VB", "IN", "CC", ",", "POS", "@", "^"]
+
+
+def english_like(rng: np.random.Generator, depth: int = 0) -> Tree:
+    """A tree with labels that notes look at, and some that need escapes."""
+    if depth > 1 and rng.random() < 0.5:
+        return Tree(str(rng.choice(TAGS)), word=str(rng.choice(["is", "have", "dog", "%", "but"])))
+    children = [english_like(rng, depth + 1) for _ in range(rng.integers(1, 6) if depth < 4 else 0)]
+    return Tree(str(rng.choice(PHRASES)), children) if children else Tree(str(rng.choice(TAGS)), word="a")

@@ -276,6 +276,11 @@ def load(source: str | Path | bytes, **functions: Any) -> Any:
         A file of an ``HMM`` comes back as a ``Tagger``, which gives the same answers; ``HMM.load`` makes it an ``HMM``.
     """
     read = model_file.read(source)
+    if read.kind == "summary":
+        raise ModelFileError(
+            f"{read.file} holds a summary of a part of the data, not a model; an estimator makes a model of such files "
+            "with from_summaries"
+        )
     if read.kind not in ESTIMATORS:
         raise ModelFileError(
             f"{read.file} holds a model of kind {read.kind[:40]!r}, which loglinear {loglinear.__version__} does not "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,7 @@ from loglinear.estimators.options import (
     check_mixture,
     hmm_components,
 )
+from loglinear.estimators.summary import Summary, check_same_size, digest_of, from_counts, merged, options_of
 from loglinear.estimators.tagger.file import whole_numbers
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, corpus_of
 from loglinear.features.tables import TableFeatures, kind_of
@@ -50,12 +51,14 @@ from loglinear.generative.mixture import (
     UNKNOWN,
     Components,
     CovariancePrior,
+    ExpectedRows,
     GaussianComponents,
     MixtureModel,
     MultinomialComponents,
     NaiveBayesComponents,
     WeightedRows,
     start_model,
+    warn_of_fall,
 )
 from loglinear.generative.naive_bayes import check_counts
 from loglinear.model_file import GREATEST, Reader, column_arrays, string_arrays
@@ -64,6 +67,7 @@ from loglinear.system import thread_count
 from loglinear.training.dev import Dev
 from loglinear.training.problem import MAIN, Phase, Stage, Storage, example_weights
 from loglinear.training.run import train
+from loglinear.wording import how_many
 
 KIND = "mixture"
 
@@ -119,6 +123,7 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
     objectives_: list[float]
     n_features_in_: int
     inputs_: TableFeatures | SequenceInputs | None = None
+    _over_parts = False  # whether the last rounds of EM were over parts
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -182,7 +187,7 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
         model, outcome = train(training, self, dev=Dev.of(training, X_dev), init=self._opened(init), **run)
         state = outcome.state
         assert isinstance(state, EMState)
-        self.model_, self.component_names_ = model, names
+        self.model_, self.component_names_, self._over_parts = model, names, False
         self.objectives_, self.log_likelihoods_ = list(state.objectives), list(state.log_likelihoods)
         keep_outcome(self, outcome)
         self.n_iter_ = state.n_rounds
@@ -211,6 +216,71 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> Int32:
         """Fit, and the component of each row [n]."""
         return self.fit(X, y, **options).labels_
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    def summarize(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, known: Any = None, states: Any = None
+    ) -> Summary:
+        """The E step of a part of the data under the model so far, for :meth:`from_summaries`.
+
+        The first model is one that was fitted to a part of the data, or to a sample of it; it also says how tables and
+        sequences become numbers. Arguments as for :meth:`fit`.
+        """
+        check_mixture(self)
+        model, rows = self._fitted(), self._rows(X, states)
+        n = rows.shape[0]
+        weights, numbers = self._weights(X, n, sample_weight), self._known_numbers(known, n)
+        counted = np.flatnonzero(weights > 0.0)
+        if len(counted) < n:
+            rows, weights = taken(rows, counted), weights[counted]
+            numbers = None if numbers is None else numbers[counted]
+        found = model.counted(rows, weights, numbers)
+        return Summary(self.kind, options_of(self), found, self._digest())
+
+    def from_summaries(self, summaries: Iterable[Summary | str | Path]) -> Mixture:
+        """A round of EM over all parts: the most probable model, given what :meth:`summarize` expects in each.
+
+            mixture.fit(sample)
+            while not mixture.converged_:
+                mixture.from_summaries(mixture.summarize(part) for part in parts)
+
+        These rounds are those of ``fit(X, init=mixture)`` on all parts together, up to rounding. ``objectives_`` and
+        ``log_likelihoods_`` are of the models that the rounds began with; ``converged_`` says whether the last one
+        gained less than ``tolerance`` per row. There are no ``labels_``.
+
+        Parameters
+        ----------
+        summaries : iterable of Summary or path
+            What :meth:`summarize` made of each part with the model so far, or files of these.
+        """
+        check_mixture(self)
+        model, digest = self._fitted(), self._digest()
+        summary = merged(self, summaries)
+        if summary.model != digest:
+            raise OptionError("the summaries were made with another model than this one; make them again with this one")
+        found: ExpectedRows = summary.counts
+        with from_counts():
+            after, objective = model.estimated(found)
+            check_same_size(model.parameters, after.parameters)
+        self.model_ = after
+        if not self._over_parts:
+            self.objectives_, self.log_likelihoods_, self._over_parts = [], [], True
+            vars(self).pop("labels_", None)
+        self.objectives_.append(objective)
+        self.log_likelihoods_.append(found.log_likelihood)
+        self.n_iter_, last = len(self.objectives_), self.objectives_[-2:]
+        if len(last) == 2:
+            warn_of_fall(last[0], last[1], found.size + abs(objective - found.log_likelihood), self.n_iter_)
+        self.converged_ = len(last) == 2 and last[1] - last[0] <= self.tolerance * found.weight
+        how = "converged" if self.converged_ else "not yet converged"
+        self.message_ = f"{how} after {how_many(self.n_iter_, 'round')} over parts"
+        self.objective_, self.seconds_, self.history_ = -objective, None, []
+        self.dev_score_ = self.best_iteration_ = None
+        return self
+
+    def _digest(self) -> str:
+        return digest_of(self._fitted().parameters, None if self.inputs_ is None else _described(self.inputs_))
 
     # -- using ---------------------------------------------------------------------------------------------------
 
@@ -243,12 +313,17 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
         weights = self._weights(X, n, sample_weight)
         if known is None:
             return float(weights @ self.model_.log_likelihoods(rows))
+        return self.model_.expected(rows, weights, self._known_numbers(known, n)).log_likelihood
+
+    def _known_numbers(self, known: Any, n: int) -> Int32 | None:
+        """The components of rows [n] where they are ``known`` by number or by name, -1 elsewhere."""
+        if known is None:
+            return None
         named = {name: k for k, name in enumerate(self.component_names_) if name is not None}
         if strange := [value for value in known if isinstance(value, str) and value not in named]:
             raise DataError(f"known: no component is called {strange[0]!r}; named are: {', '.join(named) or 'none'}")
         given = [named[value] if isinstance(value, str) else value for value in known]
-        numbers, _ = known_components(given, n, self.n_components)
-        return self.model_.expected(rows, weights, numbers).log_likelihood
+        return known_components(given, n, self.n_components)[0]
 
     def bic(self, X: Any, known: Any = None, *, sample_weight: Any = None, states: Any = None) -> float:
         """-2 log-likelihood + (free parameters) log n: the smaller the better; n is the sum of the weights."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from copy import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,9 @@ from loglinear.arrays import Array, Arrays, Float
 from loglinear.estimators.conventions import ClassifierConventions
 from loglinear.estimators.estimator import Estimator
 from loglinear.estimators.options import NaiveBayesOptions
+from loglinear.estimators.summary import Summary, from_counts, merged, options_of
 from loglinear.generative.mixture import log_sums
-from loglinear.generative.naive_bayes import NaiveBayesModel
+from loglinear.generative.naive_bayes import LabelledCounts, NaiveBayesModel
 from loglinear.model_file import Reader, column_arrays, label_header
 from loglinear.options import Option, check, documented
 
@@ -47,6 +50,7 @@ class NaiveBayes(NaiveBayesOptions, Estimator[NaiveBayesModel], ClassifierConven
     kind = "naive-bayes"
     classes_: Array
     n_features_in_: int
+    feature_names_in_: Array
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -66,16 +70,40 @@ class NaiveBayes(NaiveBayesOptions, Estimator[NaiveBayesModel], ClassifierConven
         sample_weight : array of float [n], optional
             How often each row counts.
         """
+        return self.from_summaries([self.summarize(X, y, sample_weight)])
+
+    def summarize(self, X: Any, y: Any, sample_weight: Any = None) -> Summary:
+        """The counts of a part of the data, for :meth:`from_summaries`; arguments as for :meth:`fit`."""
         check(self)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        columns = copy(self)  # takes note of the part's columns, which say nothing of this estimator's
+        X, y = validate_data(columns, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(y)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self.classes_, numbers = np.unique(y, return_inverse=True)
-        self.model_ = NaiveBayesModel.fit(
-            X, numbers.astype(np.int32), len(self.classes_), float(self.smoothing), weights
-        )
+        labels, numbers = np.unique(y, return_inverse=True)
+        counts = LabelledCounts.of(X, numbers.astype(np.int32), labels, weights)
+        names = getattr(columns, "feature_names_in_", None)
+        return Summary(self.kind, options_of(self), counts, columns=None if names is None else names.tolist())
+
+    def from_summaries(self, summaries: Iterable[Summary | str | Path]) -> NaiveBayes:
+        """The model of all parts together: what :meth:`fit` learns from them, to the last bit, in any order.
+
+        Parameters
+        ----------
+        summaries : iterable of Summary or path
+            What :meth:`summarize` made of each part, or files of these.
+        """
+        check(self)
+        summary = merged(self, summaries)
+        counts = summary.counts
+        with from_counts():
+            self.model_ = NaiveBayesModel.estimated(counts, float(self.smoothing))
+        self.classes_, self.n_features_in_ = counts.labels, counts.symbols.shape[2]
+        if summary.columns is not None:
+            self.feature_names_in_ = np.array(summary.columns, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
         return self
 
     @property

@@ -21,17 +21,18 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy import sparse
 
-from loglinear.arrays import Bool, Float, Int32, Int64
+from loglinear.arrays import Arrays, Bool, Float, Int32, Int64
 from loglinear.errors import DataError
 from loglinear.generative.em import Observed
 from loglinear.generative.naive_bayes import Rows, drawn_counts, log_dirichlet, log_likelihoods, most_probable, summed
+from loglinear.model_file import Reader
 
 UNKNOWN = -1  # component of a row that may belong to any
 ROUNDING = 1e-8  # relative size below which a drop of the objective is rounding error
@@ -144,11 +145,78 @@ class MixtureModel:
             log_weights = np.log(weighted.sum(axis=0) / weights.sum())
         return MixtureModel(log_weights, self.components.maximised(x, weighted))
 
+    def counted(self, x: Rows, weights: Float, known: Int32 | None = None) -> ExpectedRows:
+        """The E step of a part of the rows."""
+        found = self.expected(x, weights, known)
+        weighted = found.shares * weights[:, None]
+        return ExpectedRows(
+            self.components.counted(x, weighted), self.components.described(x, weights), weighted.sum(axis=0),
+            float(weights.sum()), found.log_likelihood, found.size,
+        )  # fmt: skip
+
+    def estimated(self, found: ExpectedRows) -> tuple[MixtureModel, float]:
+        """The model after the M step, of what was counted in all parts, and J of this one."""
+        components = self.components.informed(found.rows)
+        with np.errstate(divide="ignore"):  # a component may be empty
+            log_weights = np.log(found.sizes / found.weight)
+        model = MixtureModel(log_weights, components.estimated(found.components))
+        return model, found.log_likelihood + components.log_prior()
+
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Rows, Int32]:
         """Rows [n, D] and the components they come from."""
         mu = np.exp(self.log_weights)
         drawn = rng.choice(len(mu), size=n, p=mu / mu.sum()).astype(np.int32)
         return self.components.sample(drawn, rng), drawn
+
+
+@dataclass(frozen=True)
+class ExpectedRows:
+    """The E step of a part of the rows.
+
+    Parameters
+    ----------
+    components, rows : Sums
+        What was counted for each component, and of the rows as such.
+    sizes : float64 [K]
+        sum_i w_i q_ik.
+    weight : float
+        sum_i w_i.
+    log_likelihood : float
+        The part's terms of J.
+    size : float
+        The sum of the sizes of J's terms, for the check against rounding.
+    """
+
+    kind: ClassVar[str] = "expected rows"
+    components: Sums
+    rows: Sums
+    sizes: Float
+    weight: float
+    log_likelihood: float
+    size: float
+
+    def __add__(self, other: ExpectedRows) -> ExpectedRows:
+        return ExpectedRows(
+            self.components + other.components, self.rows + other.rows, self.sizes + other.sizes,
+            self.weight + other.weight, self.log_likelihood + other.log_likelihood, self.size + other.size,
+        )  # fmt: skip
+
+    # -- as data -----------------------------------------------------------------------------------------------------
+
+    def to_storage(self) -> tuple[dict[str, Any], Arrays]:
+        """Header and arrays of a file."""
+        arrays: Arrays = {"sizes": self.sizes}
+        for part in ("components", "rows"):
+            arrays |= {f"{part}.{name}": array for name, array in getattr(self, part).to_arrays().items()}
+        return {"weight": self.weight, "log_likelihood": self.log_likelihood, "size": self.size}, arrays
+
+    @classmethod
+    def from_storage(cls, read: Reader) -> ExpectedRows:
+        """What :meth:`to_storage` described."""
+        components, rows = (Sums.from_storage(read, f"{part}.") for part in ("components", "rows"))
+        sizes = read.floats("sizes", (None,), 0.0, np.inf)
+        weight, log_likelihood = read.number("weight", above=0.0), read.number("log_likelihood")
+        return cls(components, rows, sizes, weight, log_likelihood, read.number("size", least=0.0))
 
 
 def log_sums(joint: Float) -> Float:
@@ -182,14 +250,18 @@ class WeightedRows(Observed[MixtureModel, Expected]):
 
     def compare(self, before: Expected, after: Expected, n_rounds: int) -> None:
         """Warn if J fell by more than rounding."""
-        if after.objective - before.objective < -ROUNDING * after.size:
-            warnings.warn(
-                f"step {n_rounds} of EM lowered the objective from {before.objective:.10g} to "
-                f"{after.objective:.10g}, which is more than rounding; bring the columns to a similar scale, or "
-                "take a greater floor or smoothing",
-                ObjectiveFellWarning,
-                stacklevel=3,
-            )
+        warn_of_fall(before.objective, after.objective, after.size, n_rounds)
+
+
+def warn_of_fall(before: float, after: float, size: float, n_rounds: int) -> None:
+    """Warn if the objective fell by more than rounding of terms that add up to ``size`` in absolute value."""
+    if after - before < -ROUNDING * size:
+        warnings.warn(
+            f"step {n_rounds} of EM lowered the objective from {before:.10g} to {after:.10g}, which is more than "
+            "rounding; bring the columns to a similar scale, or take a greater floor or smoothing",
+            ObjectiveFellWarning,
+            stacklevel=4,
+        )
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -204,6 +276,99 @@ class WeightedRows(Observed[MixtureModel, Expected]):
 SCALE = "bring the columns to a similar, smaller scale"
 EMPTY = 1e-10  # share of all rows below which a component keeps its parameters
 CONSTANT = 1e-8  # share of a column's greatest value below which its standard deviation is rounding error
+
+
+@dataclass(frozen=True)
+class Centred:
+    """Moments of m weighted sets of rows, each around its own mean, so that they add up without cancellation.
+
+        S of both  =  S_a + S_b + (n_a n_b / n) (m_a - m_b)(m_a - m_b)'                          (Chan et al. 1979)
+
+    Parameters
+    ----------
+    sizes : float64 [m]
+        The sums of the weights.
+    means : float64 [m, D]
+    scatters : float64 [m, D] or [m, D, D]
+        sum_i w_i (x_i - mean)(x_i - mean)', or its diagonal.
+    """
+
+    sizes: Float
+    means: Float
+    scatters: Float
+
+    def __add__(self, other: Centred) -> Centred:
+        sizes = self.sizes + other.sizes
+        safe = np.where(sizes > 0.0, sizes, 1.0)
+        apart = other.means - self.means
+        means = self.means + apart * (other.sizes / safe)[:, None]
+        both = self.sizes * other.sizes / safe
+        if self.scatters.ndim == 2:
+            between = np.square(apart) * both[:, None]
+        else:
+            between = apart[:, :, None] * apart[:, None, :] * both[:, None, None]
+        return Centred(
+            sizes, np.where((self.sizes > 0.0)[:, None], means, other.means), self.scatters + other.scatters + between
+        )
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Statistics of rows that can be added part by part.
+
+    Parameters
+    ----------
+    sums, greatest : dict of str to float64
+        Arrays that add up, and arrays of which the greatest numbers remain.
+    centred : dict of str to Centred
+    """
+
+    sums: dict[str, Float] = field(default_factory=dict)
+    greatest: dict[str, Float] = field(default_factory=dict)
+    centred: dict[str, Centred] = field(default_factory=dict)
+
+    def __add__(self, other: Sums) -> Sums:
+        """Those of both parts together."""
+        if self._shapes != other._shapes:
+            raise DataError("the counts of two parts are of different sizes; make both with the same model")
+        return Sums(
+            {name: own + other.sums[name] for name, own in self.sums.items()},
+            {name: np.maximum(own, other.greatest[name]) for name, own in self.greatest.items()},
+            {name: own + other.centred[name] for name, own in self.centred.items()},
+        )
+
+    @property
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: array.shape for name, array in self.to_arrays().items()}
+
+    def to_arrays(self) -> Arrays:
+        """Arrays of a file."""
+        arrays: Arrays = {f"sums.{name}": array for name, array in self.sums.items()}
+        arrays |= {f"greatest.{name}": array for name, array in self.greatest.items()}
+        for name, each in self.centred.items():
+            arrays |= {f"centred.{part}.{name}": getattr(each, part) for part in ("sizes", "means", "scatters")}
+        return arrays
+
+    @classmethod
+    def from_storage(cls, read: Reader, prefix: str) -> Sums:
+        """What :meth:`to_arrays` described, below names that begin with ``prefix``."""
+        found: dict[str, Float] = {}
+        for name in sorted(read.arrays):
+            if name.startswith(prefix):
+                found[name.removeprefix(prefix)] = read.floats(name, (None,) * read.arrays[name].ndim)
+
+        def part(kind: str) -> dict[str, Float]:
+            return {name.removeprefix(kind): array for name, array in found.items() if name.startswith(kind)}
+
+        sizes, means, scatters = (part(f"centred.{each}.") for each in ("sizes", "means", "scatters"))
+        if not sizes.keys() == means.keys() == scatters.keys():
+            read.fail("centred", "moments without their sizes, means or scatters")
+        centred = {name: Centred(sizes[name], means[name], scatters[name]) for name in sizes}
+        for each in centred.values():
+            m, d = len(each.sizes), each.means.shape[-1]
+            if each.means.shape != (m, d) or each.scatters.shape not in ((m, d), (m, d, d)):
+                read.fail("centred", "moments of different sizes")
+        return cls(part("sums."), part("greatest."), centred)
 
 
 class Components(Protocol):
@@ -234,6 +399,18 @@ class Components(Protocol):
 
     def maximised(self, x: Rows, shares: Float) -> Components:
         """argmax over theta of sum_ik shares_ik log p(x_i given theta_k) + log p(theta); shares are [n, K]."""
+
+    def counted(self, x: Rows, shares: Float) -> Sums:
+        """All of the rows that :meth:`maximised` depends on."""
+
+    def estimated(self, sums: Sums) -> Components:
+        """:meth:`maximised`, from what was :meth:`counted` in all parts of the rows."""
+
+    def described(self, x: Rows, weights: Float) -> Sums:
+        """What is known of weighted rows whatever components they belong to, such as their spread."""
+
+    def informed(self, sums: Sums) -> Components:
+        """The same components beside all rows that were :meth:`described`."""
 
     def started(self, x: Rows, shares: Float, rng: np.random.Generator) -> Components:
         """Where EM starts when rows are divided by ``shares`` [n, K]; ``rng`` draws what these do not say."""
@@ -304,7 +481,19 @@ class MultinomialComponents:
         return log_dirichlet(self.log_theta, self.smoothing)
 
     def maximised(self, x: Rows, shares: Float) -> MultinomialComponents:
-        return replace(self, log_theta=most_probable(summed(x, shares), self.smoothing))
+        return self.estimated(self.counted(x, shares))
+
+    def counted(self, x: Rows, shares: Float) -> Sums:
+        return Sums({"symbols": summed(x, shares)})
+
+    def estimated(self, sums: Sums) -> MultinomialComponents:
+        return replace(self, log_theta=most_probable(sums.sums["symbols"], self.smoothing))
+
+    def described(self, x: Rows, weights: Float) -> Sums:
+        return Sums({"weight": weights.sum(keepdims=True), "length": np.atleast_1d(weights @ row_sums(x))})
+
+    def informed(self, sums: Sums) -> MultinomialComponents:
+        return replace(self, mean_length=float(sums.sums["length"][0] / sums.sums["weight"][0]))
 
     def started(self, x: Rows, shares: Float, rng: np.random.Generator) -> MultinomialComponents:
         return self.maximised(x, shares)
@@ -375,7 +564,23 @@ class NaiveBayesComponents:
         return log_dirichlet(self.log_theta, self.smoothing)
 
     def maximised(self, x: Rows, shares: Float) -> NaiveBayesComponents:
-        smoothed = summed(x, shares) + self.smoothing
+        return self.estimated(self.counted(x, shares))
+
+    def counted(self, x: Rows, shares: Float) -> Sums:
+        return Sums({"symbols": summed(x, shares)})
+
+    def described(self, x: Rows, weights: Float) -> Sums:
+        lengths = np.stack([row_sums(x[:, lo:hi]) for lo, hi in self._bounds], axis=1)
+        return Sums(
+            {"weight": weights.sum(keepdims=True), "lengths": weights @ lengths}, {"lengths": lengths.max(axis=0)}
+        )
+
+    def informed(self, sums: Sums) -> NaiveBayesComponents:
+        means = sums.sums["lengths"] / sums.sums["weight"]
+        return replace(self, mean_lengths=means, single=sums.greatest["lengths"] <= 1.0)
+
+    def estimated(self, sums: Sums) -> NaiveBayesComponents:
+        smoothed = sums.sums["symbols"] + self.smoothing
         totals = np.add.reduceat(smoothed, self.first, axis=1)
         log_theta = np.log(smoothed) - np.repeat(np.log(totals), self._widths, axis=1)
         return replace(self, log_theta=log_theta)
@@ -472,24 +677,43 @@ class GaussianComponents:
         return self.shape.log_prior(self.covariances, self.n_components, self.prior)
 
     def maximised(self, x: Float, shares: Float) -> GaussianComponents:
-        sizes = shares.sum(axis=0)
-        sizes[sizes <= EMPTY * sizes.sum()] = 0.0
+        return self.estimated(self.counted(x, shares))
+
+    def counted(self, x: Float, shares: Float) -> Sums:
+        sizes, d = shares.sum(axis=0), x.shape[1]
         filled = sizes > 0.0
-        means = self.means.copy()
+        means = np.zeros_like(self.means)
         means[filled] = (shares.T @ x)[filled] / sizes[filled, None]
-        if not self.shape.estimated:
-            return replace(self, means=means)
-        d = x.shape[1]
         scatters = np.zeros((self.n_components, d) if self.shape.axial else (self.n_components, d, d))
         centred = np.empty_like(x)
-        for k in np.flatnonzero(filled):
+        for k in np.flatnonzero(filled) if self.shape.estimated else ():
             np.subtract(x, means[k], out=centred)
             if self.shape.axial:
                 scatters[k] = shares[:, k] @ np.square(centred, out=centred)
             else:
                 scatters[k] = (centred * shares[:, k : k + 1]).T @ centred
+        return Sums(centred={"components": Centred(sizes, means, scatters)})
+
+    def estimated(self, sums: Sums) -> GaussianComponents:
+        found = sums.centred["components"]
+        filled = found.sizes > EMPTY * found.sizes.sum()
+        means = np.where(filled[:, None], found.means, self.means)
+        if not self.shape.estimated:
+            return replace(self, means=means)
+        sizes, scatters = np.where(filled, found.sizes, 0.0), found.scatters.copy()
+        scatters[~filled] = 0.0
         covariances = self.shape.from_scatters(scatters, sizes, self.prior, self.covariances)
         return replace(self, means=means, covariances=covariances)
+
+    def described(self, x: Float, weights: Float) -> Sums:
+        mean = weights @ x / weights.sum()
+        rows = Centred(weights.sum(keepdims=True), mean[None], (weights @ np.square(x - mean))[None])
+        return Sums(greatest={"columns": np.abs(x).max(axis=0)}, centred={"rows": rows})
+
+    def informed(self, sums: Sums) -> GaussianComponents:
+        rows = sums.centred["rows"]
+        spread = varying(rows.scatters[0] / rows.sizes[0], sums.greatest["columns"])
+        return replace(self, prior=replace(self.prior, spread=spread))
 
     def started(self, x: Float, shares: Float, rng: np.random.Generator) -> GaussianComponents:
         """The M step with a prior worth at least D + 1 rows, so that a few rows do not make a spike."""
@@ -517,7 +741,12 @@ def column_variances(x: Float, weights: Float) -> Float:
     """Variances [D] of the columns of weighted rows; a constant column gets the mean of the others, or 1."""
     shares = weights / weights.sum()
     variances = shares @ np.square(x - shares @ x)
-    varies = variances > np.square(CONSTANT * np.abs(x[weights > 0.0]).max(axis=0))
+    return varying(variances, np.abs(x[weights > 0.0]).max(axis=0))
+
+
+def varying(variances: Float, greatest: Float) -> Float:
+    """Variances [D] of columns with these ``greatest`` sizes; a constant column gets the mean of the others, or 1."""
+    varies = variances > np.square(CONSTANT * greatest)
     return np.where(varies, variances, variances[varies].mean() if varies.any() else 1.0)
 
 

@@ -17,16 +17,19 @@ Letters: n rows, Y labels, D symbols (columns).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
-from loglinear.arrays import Array, Float, Int32, Int64
+from loglinear.arrays import Array, Arrays, Float, Int32, Int64
 from loglinear.errors import DataError, OptionError
+from loglinear.generative import exact
+from loglinear.model_file import Reader, label_header
 from loglinear.system import check_memory
 from loglinear.wording import how_many
 
+_TEXTS = "UO"  # kinds of arrays of labels that are not numbers
 _MANY = 1_000_000  # occurrences that are drawn one by one
 Rows: TypeAlias = Any  # float64 [n, D]: an array, or a SciPy sparse matrix in CSR
 
@@ -85,6 +88,84 @@ def drawn_counts(log_theta: Float, components: Int32, lengths: Int64, rng: np.ra
 
 
 @dataclass(frozen=True)
+class LabelledCounts:
+    """How often rows of each label have each symbol: all that a naive Bayes model is made of.
+
+    Parameters
+    ----------
+    labels : array [Y]
+        Distinct, ascending.
+    symbols : float64 [G, Y, D]
+        sum_{i: y_i = y} w_i x_ij, in slices (:mod:`~loglinear.generative.exact`).
+    rows : float64 [G, Y]
+        sum_{i: y_i = y} w_i, in slices.
+    """
+
+    kind: ClassVar[str] = "labelled rows"
+    labels: Array
+    symbols: Float
+    rows: Float
+
+    @classmethod
+    def of(cls, x: Rows, numbers: Int32, labels: Array, weights: Float | None = None) -> LabelledCounts:
+        """Count rows [n, D], sparse or not, by their labels' numbers [n] and weights [n], one if not given."""
+        check_counts(x)
+        n, n_labels = len(numbers), len(labels)
+        if weights is not None:
+            weights = np.asarray(weights, dtype=np.float64)
+            if weights.size and weights.min() < 0.0:
+                raise DataError("the weights of the rows must not be negative")
+            x = sparse.diags(weights).tocsr() @ x if sparse.issparse(x) else x * weights[:, None]
+        member = sparse.csr_matrix((np.ones(n), numbers, np.arange(n + 1)), shape=(n, n_labels))
+        symbols = np.stack([summed(each, member) for each in _sliced(x)])
+        each = exact.slices(np.ones(n) if weights is None else weights)
+        return cls(labels, symbols, np.stack([np.bincount(numbers, own, minlength=n_labels) for own in each]))
+
+    def __add__(self, other: LabelledCounts) -> LabelledCounts:
+        """The counts of both parts together."""
+        if self.symbols.shape[2] != other.symbols.shape[2]:
+            widths = f"{self.symbols.shape[2]} columns, another one {other.symbols.shape[2]}"
+            raise DataError(f"a part of the data has {widths}; all parts need the same")
+        if (self.labels.dtype.kind in _TEXTS) != (other.labels.dtype.kind in _TEXTS):
+            raise DataError("the labels of a part are strings, those of another one numbers; all parts need the same")
+        labels = np.unique(np.concatenate([self.labels, other.labels]))
+        mine, theirs = (each._placed(labels) for each in (self, other))
+        symbols, rows = exact.added(mine.symbols, theirs.symbols), exact.added(mine.rows, theirs.rows)
+        return LabelledCounts(labels, symbols, rows)
+
+    def _placed(self, labels: Array) -> LabelledCounts:
+        """The same over more labels."""
+        if len(labels) == len(self.labels):
+            return self
+        place = np.searchsorted(labels, self.labels)
+        g, _, d = self.symbols.shape
+        symbols, rows = np.zeros((g, len(labels), d)), np.zeros((len(self.rows), len(labels)))
+        symbols[:, place], rows[:, place] = self.symbols, self.rows
+        return LabelledCounts(labels, symbols, rows)
+
+    # -- as data -----------------------------------------------------------------------------------------------------
+
+    def to_storage(self) -> tuple[dict[str, Any], Arrays]:
+        """Header and arrays of a file."""
+        return {"labels": label_header(self.labels)}, {"symbols": self.symbols, "rows": self.rows}
+
+    @classmethod
+    def from_storage(cls, read: Reader) -> Self:
+        """What :meth:`to_storage` described."""
+        labels = read.labels()
+        symbols = exact.read_slices(read, "symbols", (len(labels), None))
+        return cls(labels, symbols, exact.read_slices(read, "rows", (len(labels),)))
+
+
+def _sliced(x: Rows) -> list[Rows]:
+    """The slices of rows, sparse if these are."""
+    if not sparse.issparse(x):
+        return list(exact.slices(np.asarray(x, dtype=np.float64)))
+    x = x.tocsr()
+    return [sparse.csr_matrix((own, x.indices, x.indptr), shape=x.shape) for own in exact.slices(x.data)]
+
+
+@dataclass(frozen=True)
 class NaiveBayesModel:
     """A multinomial naive Bayes model.
 
@@ -123,18 +204,19 @@ class NaiveBayesModel:
         DataError
             A count or a weight is negative, or nothing is left to count.
         """
+        return cls.estimated(LabelledCounts.of(x, y, np.arange(n_labels), weights), smoothing)
+
+    @classmethod
+    def estimated(cls, counts: LabelledCounts, smoothing: float) -> NaiveBayesModel:
+        """The most probable model, given counts and ``smoothing``, lambda > 0."""
         if not 0.0 < smoothing < np.inf:
             raise OptionError(f"smoothing={smoothing!r} must be a number greater than 0")
-        check_counts(x)
-        weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
-        if not weights.sum() > 0.0 or weights.min() < 0.0:
-            raise DataError("the weights of the rows must not be negative, nor all zero")
-        labels = sparse.csr_matrix((weights, y, np.arange(len(y) + 1)), shape=(len(y), n_labels))
-        lengths = np.asarray(x.sum(axis=1), dtype=np.float64).reshape(-1)
+        rows, symbols = exact.total(counts.rows), exact.total(counts.symbols)
+        if not rows.sum() > 0.0:
+            raise DataError("the weights of the rows must not all be zero")
         with np.errstate(divide="ignore"):  # a label without rows has probability zero
-            log_prior = np.log(np.bincount(y, weights, minlength=n_labels) / weights.sum())
-        mean_length = float(weights @ lengths / weights.sum())
-        return cls(most_probable(summed(x, labels), smoothing), log_prior, mean_length)
+            log_prior = np.log(rows / rows.sum())
+        return cls(most_probable(symbols, smoothing), log_prior, float(symbols.sum() / rows.sum()))
 
     def scores(self, x: Rows) -> Float:
         """log p(x, y) [n, Y], but for what does not depend on y: log p(y) + sum_j x_j log theta_yj."""

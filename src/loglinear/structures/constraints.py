@@ -275,6 +275,12 @@ class Constraints:
         for name in ("starts", "ends"):
             object.__setattr__(self, name, _labels(name, getattr(self, name)))
 
+    @property
+    def named(self) -> set[str]:
+        """The labels that the rules name."""
+        pairs = [*self.forbidden, *(self.allowed or ())]
+        return {*(label for pair in pairs for label in pair), *(self.starts or ()), *(self.ends or ())}
+
     def rules(self, labels: Sequence[str]) -> Rules:
         """The rules over ``labels``."""
         n = len(labels)

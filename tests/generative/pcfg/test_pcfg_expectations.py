@@ -33,7 +33,7 @@ def test_a_treebank_grammar_expects_the_mean_counts_of_its_treebank(seed, cycles
         rules, values = (model.binary_rules, expected.binary) if len(rule) == 3 else (model.unary_rules, expected.unary)
         np.testing.assert_allclose(values[(rules == numbers).all(axis=1)], n / len(trees), rtol=1e-9)
     of_word: dict[tuple[int, str], int] = {}
-    for tag, word, _ in counts.words:
+    for tag, word, _ in counts.words.elements():
         of_word[number[tag], word] = of_word.get((number[tag], word), 0) + 1
     names = np.repeat(np.arange(len(model.lexicon.terminals)), np.diff(model.lexicon.pointer))
     for x, tag, value in zip(names.tolist(), model.lexicon.tags.tolist(), expected.lexical.tolist(), strict=True):

@@ -21,7 +21,7 @@ def test_expected_rule_counts_are_the_mean_counts_of_the_treebank(corpora):
     for size, rules, values in ((3, model.binary_rules, expected.binary), (2, model.unary_rules, expected.unary)):
         mean = {tuple(number[x] for x in rule): n / len(trees) for rule, n in counts.rules.items() if len(rule) == size}
         np.testing.assert_allclose(values, [mean[tuple(rule)] for rule in rules.tolist()], rtol=1e-9, atol=1e-9)
-    assert expected.lexical.sum() == pytest.approx(len(counts.words) / len(trees), rel=1e-9)
+    assert expected.lexical.sum() == pytest.approx(counts.n_words / len(trees), rel=1e-9)
 
 
 def test_short_sentences_are_parsed_as_well_as_they_should_be(corpora):

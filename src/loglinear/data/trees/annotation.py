@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from loglinear.data.trees.cleaning import part_marked
 from loglinear.data.trees.heads import Layout, head_children, layout
-from loglinear.data.trees.transforms import binarise, check_orders, factorise, is_intermediate, noted
+from loglinear.data.trees.transforms import binarise, check_orders, factorise, inside, is_intermediate, noted
 from loglinear.data.trees.tree import Tree, fold
 from loglinear.errors import OptionError
 
@@ -26,6 +26,8 @@ RICH = (
     "parent", "verb-form", "base", "possessive", "gap", "with-verb", "unary", "right-recursive", "tag-parent",
     "auxiliary", "in-place", "conjunction", "percent", "alone",
 )  # fmt: skip
+_NOTE = re.compile(r"\\.|(\^)", re.DOTALL)
+_END_OF_LABEL = re.compile(r"\\.|(\|)", re.DOTALL)
 _SEPARATOR = re.compile(r"\\.|([,<>])", re.DOTALL)
 
 
@@ -89,6 +91,33 @@ class TreeTransform:
         ]
         return forgetful(binary, self.least_intermediate) if self.least_intermediate > 1 else binary
 
+    @property
+    def unshortened(self) -> TreeTransform:
+        """The transformation that keeps rare notes and remembered siblings, and so looks at each tree by itself."""
+        return replace(self, least=1, least_intermediate=1)
+
+    def renamed(self, counts: Mapping[str, int]) -> dict[str, str]:
+        """What :meth:`apply` makes of the labels of trees from :attr:`unshortened`, which occur ``counts`` times."""
+        if self.annotation != "rich" or self.marks:
+            return {label: label for label in counts}
+        names = {label: label for label in counts if not is_intermediate(label)}
+        while True:
+            totals = _totals(counts, names)
+            rare = {label for label, n in totals.items() if n < self.least and _last_note(label) is not None}
+            if not rare:
+                break
+            longest = max(map(_n_notes, rare))
+            shorter = {label: label[: _last_note(label)] for label in rare if _n_notes(label) == longest}
+            names = {label: shorter.get(now, now) for label, now in names.items()}
+        within = {inside(label): inside(now) for label, now in names.items()}
+        for label in counts:
+            if is_intermediate(label):
+                end = next(match.start() for match in _END_OF_LABEL.finditer(label) if match[1])
+                names[label] = label[:1] + within[label[1:end]] + label[end:]
+        middle = Counter({now: n for now, n in _totals(counts, names).items() if is_intermediate(now)})
+        forgotten = _forgotten(middle, self.least_intermediate)
+        return {label: _followed(now, forgotten) for label, now in names.items()}
+
     def _marked(self, tree: Tree) -> Tree:
         """A binary tree from one with the user's notes in its labels."""
         parted = [part_marked(node.label, self.marks) for node in tree.nodes()]
@@ -116,19 +145,45 @@ def _remove_rare(trees: Sequence[Tree], notes: list[list[list[str]]], least: int
 def forgetful(trees: Sequence[Tree], least: int) -> list[Tree]:
     """Binary trees whose intermediate labels occur at least ``least`` times or remember no sibling."""
     counts = Counter(node.label for tree in trees for node in tree.nodes() if is_intermediate(node.label))
+    renamed = _forgotten(counts, least)
+
+    def make(node: Tree, children: list[Tree]) -> Tree:
+        return Tree(_followed(node.label, renamed), children, node.word)
+
+    return [fold(tree, make) for tree in trees] if renamed else list(trees)
+
+
+def _forgotten(counts: Counter[str], least: int) -> dict[str, str]:
+    """The next shorter label of each intermediate label that occurs fewer than ``least`` times; changes ``counts``."""
     renamed: dict[str, str] = {}
     for length in range(max(map(_memory, counts), default=0), 0, -1):
         for label in [label for label, count in counts.items() if count < least and _memory(label) == length]:
             renamed[label] = _shorter(label)
             counts[renamed[label]] += counts.pop(label)
+    return renamed
 
-    def make(node: Tree, children: list[Tree]) -> Tree:
-        label = node.label
-        while label in renamed:
-            label = renamed[label]
-        return Tree(label, children, node.word)
 
-    return [fold(tree, make) for tree in trees] if renamed else list(trees)
+def _followed(label: str, renamed: Mapping[str, str]) -> str:
+    while label in renamed:
+        label = renamed[label]
+    return label
+
+
+def _totals(counts: Mapping[str, int], names: Mapping[str, str]) -> Counter[str]:
+    """How often each of the new names occurs."""
+    totals: Counter[str] = Counter()
+    for label, now in names.items():
+        totals[now] += counts[label]
+    return totals
+
+
+def _n_notes(label: str) -> int:
+    return sum(match[1] is not None for match in _NOTE.finditer(label))
+
+
+def _last_note(label: str) -> int | None:
+    """Where the last note of a label begins."""
+    return max((match.start() for match in _NOTE.finditer(label) if match[1]), default=None)
 
 
 def _memory(label: str) -> int:

@@ -125,7 +125,7 @@ def factorise(
                 f"(horizontal=None) have at most {MOST_SIBLINGS:,}: choose how many, as in horizontal=2"
             )
         remembered = [
-            _inside(child.label if noted_siblings else noted(original.label))
+            inside(child.label if noted_siblings else noted(original.label))
             for child, original in zip(children, node.children, strict=True)
         ]
         return _SPLITS[factor](label, children, remembered, head, horizontal)
@@ -137,7 +137,7 @@ MOST_SIBLINGS = 2000  # that nodes can remember: the labels of a phrase of n chi
 
 
 @lru_cache(maxsize=10_000)
-def _inside(label: str) -> str:
+def inside(label: str) -> str:
     """A label as it is written within that of an intermediate node."""
     return _TO_ESCAPE_INSIDE.sub(r"\\\g<0>", label)
 
@@ -156,7 +156,7 @@ def _headed(label: str, children: list[Tree], names: list[str], head: int, horiz
             side, seen = "<", names[first : min(head, first + reach)]
         else:
             side, seen = ">", names[last : max(head, last - reach) : -1]
-        here = f"{INTERMEDIATE}{_inside(label)}|{names[head]}{side}{','.join(seen)}"
+        here = f"{INTERMEDIATE}{inside(label)}|{names[head]}{side}{','.join(seen)}"
     node = Tree(here, children[first : last + 1])
     for outer, child, left in reversed(parts):
         node = Tree(outer, [child, node] if left else [node, child])
@@ -167,7 +167,7 @@ def _rightward(label: str, children: list[Tree], names: list[str], head: int, ho
     node, reach = children[-1], len(names) if horizontal is None else horizontal
     for first in range(len(children) - 2, -1, -1):
         rest = ",".join(names[first : first + reach])
-        node = Tree(f"{INTERMEDIATE}{_inside(label)}|{rest}" if first else label, [children[first], node])
+        node = Tree(f"{INTERMEDIATE}{inside(label)}|{rest}" if first else label, [children[first], node])
     return node
 
 
@@ -175,7 +175,7 @@ def _leftward(label: str, children: list[Tree], names: list[str], head: int, hor
     node, end, reach = children[0], len(children) - 1, len(names) if horizontal is None else horizontal
     for last in range(1, len(children)):
         rest = ",".join(reversed(names[max(0, last + 1 - reach) : last + 1]))
-        node = Tree(f"{INTERMEDIATE}{_inside(label)}|{rest}" if last < end else label, [node, children[last]])
+        node = Tree(f"{INTERMEDIATE}{inside(label)}|{rest}" if last < end else label, [node, children[last]])
     return node
 
 

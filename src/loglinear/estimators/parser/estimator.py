@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -16,6 +17,7 @@ from loglinear.data.trees.cleaning import rooted
 from loglinear.data.trees.transforms import restore
 from loglinear.data.trees.tree import Tree, tree_word
 from loglinear.errors import DataError, OptionError
+from loglinear.estimators.conventions import OfferedIf
 from loglinear.estimators.estimator import (
     MOST_DRAWS,
     RunKeywords,
@@ -41,14 +43,20 @@ from loglinear.estimators.parser.problem import (
     STREAM,
     TREE_CRITERIA,
     CountedPcfg,
+    PcfgByEM,
     Treebank,
+    check_counted,
     check_parser,
     f1_of,
     in_current_spelling,
     labelled,
+    labels_of,
     warn_of_old_names,
 )
+from loglinear.estimators.summary import Summary, check_same_size, digest_of, from_counts, merged, options_of
 from loglinear.features.spans import Own
+from loglinear.generative.pcfg.counts import TreebankCounts, count_trees
+from loglinear.generative.pcfg.em import ExpectedRules, SentenceCounts, maximised
 from loglinear.generative.pcfg.model import PCFG, draw_trees
 from loglinear.model_file import Reader
 from loglinear.options import check, declared, documented
@@ -56,6 +64,7 @@ from loglinear.system import thread_count
 from loglinear.training.dev import Dev
 from loglinear.training.plan import refuse_iterating, unused_options_note
 from loglinear.training.run import rounds_note, train
+from loglinear.wording import how_many
 
 
 @documented
@@ -89,6 +98,7 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
     n_trees_: int
     n_words_: int
     interrupted_: bool
+    _em_over_parts: list[float] | None = None  # the objectives of its rounds, if it has begun
     _file_seconds: float | None = (
         None  # those in a file of 0.1.0; they differ from run to run, so that new files have none
     )
@@ -151,18 +161,13 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
         options = in_current_spelling(self)
         warn_of_old_names(self, options)
         criterion: Any = TREE_CRITERIA.spec(options.criterion).make()
-        examples = self._examples(X, y)
-        treebank = Treebank(
-            examples, self._transform().apply([each.tree for each in examples if each.tree is not None])
-        )
-        self.interrupted_, self._file_seconds = False, None
+        self.interrupted_, self._file_seconds, self._em_over_parts = False, None, None
         if isinstance(criterion, CountedPcfg):
             refuse_iterating(criterion.name, criterion.is_trained, init=init, dev=X_dev)
-            self.model_, message = criterion.counted(treebank.binary)
-            restore_notes(self, {"converged": True, "message": message})
-            treebank.describe_in(self)
-            self.seconds_ = time.perf_counter() - begin
-            return self
+            return self.from_summaries([self.summarize(X, y)])
+        examples = self._examples(X, y)
+        trees = [each.tree for each in examples if each.tree is not None]
+        treebank = Treebank(examples, self._transform().apply(trees))
         other = Parser.load(init, self.span_features) if isinstance(init, str | Path) else init
         start = None if other is None else other._fitted()
         training = criterion.training(treebank, options, start)
@@ -178,6 +183,110 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
         self.seconds_ = time.perf_counter() - begin
         outcome.raise_interruption()
         return self
+
+    # -- parts ---------------------------------------------------------------------------------------------------------
+
+    @OfferedIf(lambda parser: check_counted(parser))
+    def summarize(self, X: Sequence[Tree | str | Sequence[str]], y: Any = None) -> Summary:
+        """What a part of the data contributes to a grammar of ``pcfg`` or ``pcfg-em``, for :meth:`from_summaries`.
+
+        Counts of the part, whatever is in the others. In the middle of EM, which :meth:`from_summaries` has begun, they
+        are the uses of rules expected under the grammar so far. Arguments as for :meth:`fit`.
+        """
+        self.check_options()
+        check_counted(self)
+        options, examples = in_current_spelling(self), self._examples(X, y)
+        if self._em_over_parts is not None:
+            grammar, criterion = self._grammar(), TREE_CRITERIA.spec(options.criterion).make()
+            assert isinstance(criterion, PcfgByEM)
+            found = criterion.expected(examples, grammar, thread_count(self.threads))
+            return Summary(self.kind, options_of(options), found, _digest(grammar))
+        trees = [each.tree for each in examples if each.tree is not None]
+        labels = {node.label for tree in trees for node in tree.nodes()}
+        counts = count_trees(self._transform().unshortened.apply(trees), labels) if trees else None
+        if not self.takes_sentences:
+            return Summary(self.kind, options_of(options), counts)
+        words = Counter(word for example in examples for word in example.words)
+        return Summary(self.kind, options_of(options), SentenceCounts(counts, words, len(examples)))
+
+    @OfferedIf(lambda parser: check_counted(parser))
+    def from_summaries(
+        self, summaries: Iterable[Summary | str | Path], init: Parser | str | Path | None = None
+    ) -> Parser:
+        """The grammar of all parts together.
+
+        For ``pcfg`` it is what :meth:`fit` learns from all trees one after the other, to the last bit, for any cut into
+        parts.
+
+        For ``pcfg-em`` the first call gives the grammar that EM starts from, the one :meth:`fit` starts from without
+        restarts; each further call is a round, from summaries of the parts that were made with the grammar so far.
+        ``objective_`` is then minus that of the grammar that the round began with, and ``converged_`` says whether the
+        last round gained less than ``tolerance``. A worker gets the parser as a pickle: a model file holds the grammar,
+        but not that EM has begun.
+
+        Parameters
+        ----------
+        summaries : iterable of Summary or path
+            What :meth:`summarize` made of each part, or files of these.
+        init : Parser or path, optional
+            For the first call of EM, start from the probabilities of this grammar.
+        """
+        self.check_options()
+        check_counted(self)
+        begin, options = time.perf_counter(), in_current_spelling(self)
+        criterion: Any = TREE_CRITERIA.spec(options.criterion).make()
+        summary = merged(options, summaries)
+        counts: TreebankCounts | SentenceCounts | ExpectedRules = summary.counts
+        if init is not None and not isinstance(counts, SentenceCounts):
+            raise OptionError("init: it is for the first summaries of pcfg-em, which are made without a grammar")
+        other = self._opened(init)
+        with from_counts():
+            if isinstance(counts, ExpectedRules):
+                self._climb(counts, summary.model, criterion.smoothing, options.tolerance)
+            elif isinstance(counts, SentenceCounts):
+                self._start(criterion.first(counts, self._transform(), self.seed, other and other._fitted()), counts)
+            else:
+                self._count(counts, *criterion.counted(counts.renamed(self._transform().renamed(counts.nodes))))
+        self.interrupted_, self._file_seconds = False, None
+        self.seconds_ = time.perf_counter() - begin
+        return self
+
+    def _count(self, counts: TreebankCounts, grammar: PCFG, message: str) -> None:
+        """Take over a counted grammar."""
+        self.model_, self._em_over_parts = grammar, None
+        restore_notes(self, {"converged": True, "message": message})
+        self.classes_, self.n_trees_, self.n_words_ = sorted(counts.labels), counts.n_trees, counts.n_words
+
+    def _start(self, grammar: PCFG, counts: SentenceCounts) -> None:
+        """Begin EM with a grammar."""
+        self.model_, self._em_over_parts, self.classes_ = grammar, [], labels_of(grammar)
+        self.n_trees_, self.n_words_ = counts.n_sentences, counts.words.total()
+        restore_notes(self, {"message": "the start of EM: summarize the parts with it for a round"})
+
+    def _climb(self, found: ExpectedRules, digest: str, smoothing: float, tolerance: float) -> None:
+        """A round of EM."""
+        grammar = self._grammar()
+        if _digest(grammar) != digest:
+            raise OptionError("the summaries were made with another model than this one; make them again with this one")
+        if not found.n_sentences:
+            raise DataError("the grammar that EM starts from can parse none of the sentences; start=random parses all")
+        counts = found.counts(grammar, smoothing)
+        after = maximised(grammar, counts, smoothing)
+        check_same_size(grammar.parameters, after.parameters)
+        self.model_ = after
+        objectives = [*(self._em_over_parts or ()), counts.objective]
+        self._em_over_parts, last, n = objectives, objectives[-2:], len(objectives)
+        converged = len(last) == 2 and last[1] - last[0] <= tolerance * abs(last[1])
+        left_out = f"; {how_many(found.left_out, 'sentence')} without a tree left out" if found.left_out else ""
+        how = f"{'converged' if converged else 'not yet converged'} after {how_many(n, 'round')} over parts{left_out}"
+        notes = {"converged": converged, "message": how, "objective": -counts.objective, "iterations": n}
+        restore_notes(self, notes)
+        self.n_trees_, self.n_words_ = found.n_sentences, found.n_words
+
+    def _grammar(self) -> PCFG:
+        model = self._fitted()
+        assert isinstance(model, PCFG)
+        return model
 
     def _examples(self, X: Any, y: Any) -> list[Example]:
         """What to learn from."""
@@ -303,3 +412,8 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
         self.n_trees_, self.n_words_ = notes.integer("trees"), notes.integer("words")
         self.message_ = notes.text("message")
         self.seconds_ = self._file_seconds = notes.number("seconds") if "seconds" in notes.header else None
+
+
+def _digest(grammar: PCFG) -> str:
+    """What tells a grammar from another one."""
+    return digest_of(grammar.parameters, [grammar.symbols, grammar.lexicon.terminals])

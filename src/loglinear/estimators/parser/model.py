@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from loglinear.data.trees.cleaning import rooted
 from loglinear.data.trees.transforms import base_label, is_intermediate, restore
 from loglinear.data.trees.tree import ROOT, Tree, fallback_tree, tree_word
 from loglinear.features.spans import SpanAttributes
-from loglinear.generative.pcfg.lexicon import Lexicon, LexiconSmoothing, TaggedWord, smoothed_lexicon
+from loglinear.generative.pcfg.lexicon import Lexicon, LexiconSmoothing, TaggedWord, rare_words, smoothed_lexicon
 from loglinear.generative.pcfg.model import PCFG
 from loglinear.structures.gold import Gold
 from loglinear.structures.tree.best import BracketLabels, bracketing
@@ -230,7 +231,9 @@ def _lexicon(coder: TreeCoder, sentences: Sentences, tags: Int32) -> Lexicon:
     """p(word given tag) of sentences whose words have the ``tags`` [words]."""
     words = [(word, place == 0) for sentence in sentences for place, word in enumerate(sentence)]
     tagged: list[TaggedWord] = [(tag, *word) for tag, word in zip(tags.tolist(), words, strict=True)]
-    return smoothed_lexicon(tagged, coder.symbols[: coder.n_tags], base_label, LexiconSmoothing())
+    counts, constants = Counter(tagged), LexiconSmoothing()
+    rare = rare_words(tagged, counts, constants.rare)
+    return smoothed_lexicon(counts, rare, coder.symbols[: coder.n_tags], base_label, constants)
 
 
 def _with_gold(scores: Float, tags: Int32) -> Float:

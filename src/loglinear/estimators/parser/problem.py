@@ -28,6 +28,7 @@ from loglinear.arrays import Array, Arrays, Bool, Float, Int32, Int64
 from loglinear.criteria.brackets import Brackets
 from loglinear.criteria.costs import hamming_factor
 from loglinear.criteria.criterion import CRITERIA, Criterion, criteria_of, make_criterion
+from loglinear.data.trees.annotation import TreeTransform
 from loglinear.data.trees.cleaning import clean, without_marks
 from loglinear.data.trees.transforms import base_label, is_intermediate
 from loglinear.data.trees.tree import Tree, fold
@@ -44,8 +45,15 @@ from loglinear.features.spans import ANYTHING, SpanAttributes
 from loglinear.generative.base import SMOOTHING, Sampling
 from loglinear.generative.em import EM
 from loglinear.generative.m_estimation import Expected, MEstimationObjective, soft_rounds
-from loglinear.generative.pcfg.counts import treebank_pcfg
-from loglinear.generative.pcfg.em import InsideOutside, compatible_spans, perturbed, random_pcfg
+from loglinear.generative.pcfg.counts import TreebankCounts, counted_pcfg, treebank_pcfg
+from loglinear.generative.pcfg.em import (
+    ExpectedRules,
+    InsideOutside,
+    SentenceCounts,
+    compatible_spans,
+    perturbed,
+    random_pcfg,
+)
 from loglinear.generative.pcfg.expectations import Boundaries, Expectations
 from loglinear.generative.pcfg.model import PCFG, draw_trees
 from loglinear.optimizers.dual.chain import dual_unsupported_reason
@@ -152,6 +160,15 @@ def check_parser(parser: Any) -> None:
             raise OptionError(f"span_features goes with criteria whose rules look at words, not {parser.criterion!r}")
 
 
+def check_counted(parser: Any) -> None:
+    """Refuse options with which a grammar is not made of counts of parts."""
+    if TREE_CRITERIA.part(parser.criterion) not in (CountedPcfg, PcfgByEM):
+        raise OptionError(
+            f"summarize: criterion={parser.criterion!r} is not learnt from counts of parts of the data; pcfg and "
+            "pcfg-em are"
+        )
+
+
 def in_current_spelling(parser: Any) -> Any:
     """The parser with old spellings in its criterion replaced by the current ones.
 
@@ -199,9 +216,9 @@ class CountedPcfg(TreeCriterion):
     smoothing: float = option("added to the count of each rule that a phrase is seen with", default=0.0, least=0)
     backoff: float = option("how much a phrase leans on all of the same label without notes", default=0.0, least=0)
 
-    def counted(self, binary: list[Tree]) -> tuple[PCFG, str]:
+    def counted(self, counts: TreebankCounts) -> tuple[PCFG, str]:
         """The grammar, and a message about it."""
-        grammar = treebank_pcfg(binary, smoothing=self.smoothing, backoff=self.backoff).with_prior(binary)
+        grammar = counted_pcfg(counts, smoothing=self.smoothing, backoff=self.backoff, prior=True)
         words = how_many(len(grammar.lexicon.terminals), "word")
         return grammar, f"counted; {how_many(len(grammar.unary), 'unary rule')}, {words}"
 
@@ -239,9 +256,22 @@ class PcfgByEM(TreeCriterion):
     restarts: int = option("further starts, at random or near the trees' grammar; the best is kept", default=0, least=0)
     smoothing: float = option("added to the expected count of each rule and word", default=0.0, least=0)
 
+    def first(self, counts: SentenceCounts, transform: TreeTransform, seed: int, init: TreeModel | None) -> PCFG:
+        """The grammar that EM over parts starts from."""
+        binary = None if counts.trees is None else counts.trees.renamed(transform.renamed(counts.trees.nodes))
+        return self._start(counts.words, None if binary is None else counted_pcfg(binary), seed, init)(0)
+
+    def expected(self, examples: Sequence[Example], model: PCFG, n_threads: int) -> ExpectedRules:
+        """The E step of a part."""
+        return ExpectedRules.of(model, self._data(Treebank(list(examples), []), n_threads))
+
     def training(self, treebank: Treebank, parser: Any, init: TreeModel | None) -> GrammarTraining:
         """What EM is to learn from, and where it starts."""
-        start = cache(self._start(treebank, parser.seed, init))
+        seen = Counter(word for example in treebank.examples for word in example.words)
+        counted = (
+            treebank_pcfg(treebank.binary) if treebank.binary and self.start == "treebank" and init is None else None
+        )
+        start = cache(self._start(seen, counted, parser.seed, init))
         n_threads = thread_count(parser.threads)
         data = self._data(treebank, n_threads)
         if self.start != "random" or init is not None:  # a grammar of all binary rules parses everything
@@ -265,20 +295,20 @@ class PcfgByEM(TreeCriterion):
             return example.brackets
         return [(i, j) for _, i, j in example.tree.spans()] if example.tree is not None and self.brackets else []
 
-    def _start(self, treebank: Treebank, seed: int, init: TreeModel | None) -> Callable[[int], PCFG]:
-        """From the number of a start to its grammar."""
+    def _start(
+        self, seen: Counter[str], counted: PCFG | None, seed: int, init: TreeModel | None
+    ) -> Callable[[int], PCFG]:
+        """From the number of a start to its grammar: of the words ``seen``, or near the trees' ``counted`` one."""
         if init is not None:
             if not isinstance(init, PCFG):
                 raise OptionError("init: EM starts from the probabilities of a pcfg, not from weights")
             return lambda number: init
         if self.start == "random":
-            seen = Counter(word for example in treebank.examples for word in example.words)
             words = [word if n >= self.min_count else ANYTHING for word, n in seen.items()]
             return lambda number: random_pcfg(self.phrases, self.tags, words, np.random.default_rng([seed, number]))
-        if not treebank.binary:
+        if counted is None:
             raise DataError("there is no tree whose grammar EM could start from; give some, or start=random")
-        first = treebank_pcfg(treebank.binary)
-        return lambda number: perturbed(first, np.random.default_rng([seed, number])) if number else first
+        return lambda number: perturbed(counted, np.random.default_rng([seed, number])) if number else counted
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -1038,8 +1068,7 @@ class GrammarTraining(ParserTraining):
 
     def describe_in(self, parser: Any) -> None:
         super().describe_in(parser)
-        symbols = (symbol for symbol in self.start(0).symbols if symbol != ANY_ROOT and not is_intermediate(symbol))
-        parser.classes_ = sorted(set(map(base_label, symbols)))
+        parser.classes_ = labels_of(self.start(0))
 
     def arrays(self) -> list[Array | None]:
         first = self.start(0)
@@ -1055,6 +1084,12 @@ class GrammarTraining(ParserTraining):
         if len(trees) == len(examples):
             return DevParses(trees, self.n_threads, labelled(self.parser))
         return DevSentences([example.words for example in examples], self.n_threads)
+
+
+def labels_of(grammar: PCFG) -> list[str]:
+    """The labels of a grammar's trees, as users see them."""
+    symbols = (symbol for symbol in grammar.symbols if symbol != ANY_ROOT and not is_intermediate(symbol))
+    return sorted(set(map(base_label, symbols)))
 
 
 def _as_array(texts: Iterable[str]) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from loglinear.arrays import Arrays
 from loglinear.criteria.costs import describe
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.criteria.hmm import HiddenMarkov
+from loglinear.criteria.m_estimation import MEstimation
 from loglinear.errors import OptionError
 from loglinear.estimators.conventions import OfferedIf
 from loglinear.estimators.estimator import (
@@ -35,11 +36,13 @@ from loglinear.estimators.options import (
     read_states,
     tagger_training,
 )
+from loglinear.estimators.summary import Summary, from_counts, merged
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, constraints_of, corpus_of
 from loglinear.estimators.tagger.model import ChainModel, SequenceModel
 from loglinear.estimators.tagger.problem import Problem, check_emitted, prepared
+from loglinear.estimators.tagger.summary import NumberedSentences, Part, PartsOfEM, counted, estimated, summary_of
 from loglinear.estimators.tagger.training import (
     HOW_MANY,
     OBSERVED,
@@ -53,6 +56,7 @@ from loglinear.estimators.tagger.training import (
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.generative.base import is_own
 from loglinear.generative.em import EMState
+from loglinear.generative.hmm.summary import SequenceCounts
 from loglinear.model_file import Reader, restored, stored
 from loglinear.options import declared, documented, in_new_spelling, spec_name, warn_of_old_spelling
 from loglinear.structures.constraints import Constraints
@@ -100,6 +104,7 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
     functions = ("base",)
     in_file = ("model_", "stream_")
     stream_: Stream | None = None
+    _parts_of_em: PartsOfEM | None = None
     n_evaluations_: int | None
     n_features_trained_: int
     pruned_score_: float | None
@@ -162,11 +167,19 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
             raise OptionError(f"grow=True {what}")
         given: dict[str, Any] = {"sample_weight": sample_weight, "label_column": label_column, "partial": partial}
         start, opening = self._opened(init) if grow else None, None
+        if self._emits_columns():
+            check_emitted(X, f"criterion={self.criterion!r}")
+            X = corpus_of(X, as_rows=True, empty=True)
         problem = self.problem(X, y, **given, known=None if start is None else start._fitted())
         training = self._training(problem, label_column, partial, X_dev is not None)
+        self._parts_of_em = None
         if isinstance(training, HmmTraining) and training.data.settled:
             refuse_iterating("hmm", "is counted in one go where all labels are known", init=init, dev=X_dev)
-            self._keep(*training.counted())
+            model = problem.model
+            assert isinstance(model, ChainModel)
+            columns = model.hmm_base.vocabulary.columns
+            counts = SequenceCounts.of(X, columns, problem.gold, model.labels, self.order, problem.sequence_weights)
+            self._keep(*counted(self, counts, model))
             self.message_ += unused_options_note(self.criterion)
             return self
         if is_criterion_name(init) and not isinstance(training, HmmTraining):
@@ -229,6 +242,60 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
                 f"labels={criterion.labels}: the labels found in unlabelled data are not those of dev data"
             )
         return training
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    @OfferedIf(lambda estimator: check_counted(estimator))
+    def summarize(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, label_column: int = -1, partial: bool = False
+    ) -> Summary:
+        """What a part of the data contributes to a model of ``hmm`` or ``m-estimation``, for :meth:`from_summaries`.
+
+        Of ``hmm``, counts of the part, whatever is in the others. In the middle of EM, which :meth:`from_summaries` has
+        begun, they are the counts expected under the model so far. Of ``m-estimation``, the part's sentences in
+        numbers: its loss needs the features of each of them. Arguments as for :meth:`fit`.
+        """
+        self.check_options()
+        check_counted(self)
+        return summary_of(self, Part.of(self, X, y, sample_weight, label_column, partial))
+
+    @OfferedIf(lambda estimator: check_counted(estimator))
+    def from_summaries(
+        self, summaries: Iterable[Summary | str | Path], init: Tagger | str | Path | None = None
+    ) -> Tagger:
+        """The model of all parts together.
+
+        Where all labels are known it is what :meth:`fit` learns from all parts one after the other, to the last bit,
+        for any cut into parts.
+
+        Where some are hidden, the first call gives the model that EM starts from, the one :meth:`fit` starts from
+        without restarts; each further call is a round, from summaries of the same parts that were made with the model
+        so far. ``log_likelihoods_`` and ``objective_`` are then those of the model that the round began with, and
+        ``converged_`` says whether the last round gained less than ``tolerance``. A worker gets the tagger as a pickle:
+        a model file holds the model, but not where EM is.
+
+        Parameters
+        ----------
+        summaries : iterable of Summary or path
+            What :meth:`summarize` made of each part, or files of these.
+        init : Tagger or path, optional
+            For the first call, start EM from the probabilities of this model, for labels and values that it has; with
+            ``m-estimation`` as for :meth:`fit`.
+        """
+        self.check_options()
+        check_counted(self)
+        summary = merged(self, summaries)
+        if isinstance(summary.counts, NumberedSentences):
+            sentences = summary.counts
+            weights, label_column = sentences.weights, sentences.label_column
+            return self.fit(sentences.corpus, init=init, sample_weight=weights, label_column=label_column)
+        start = self._opened(init)
+        with from_counts():
+            model, outcome = estimated(self, summary, None if start is None else start._fitted())
+        self._keep(model, outcome)
+        if not self.log_likelihoods_:  # EM has only begun
+            self.objective_ = None
+        return self
 
     @OfferedIf(lambda estimator: check_growing(estimator))
     def partial_fit(
@@ -477,6 +544,21 @@ def check_growing(tagger: Tagger) -> str:
     if reason is not None:
         raise OptionError(f"partial_fit: {reason}")
     return optimizer
+
+
+def check_counted(tagger: Tagger) -> None:
+    """Refuse options with which a model is not made of counts of parts."""
+    reason, criterion = None, CRITERIA.part(tagger.criterion)
+    if criterion not in (HiddenMarkov, MEstimation):
+        reason = f"criterion={tagger.criterion!r} is not learnt from counts of parts; hmm and m-estimation are"
+    elif is_own(tagger.base):
+        reason = "a base of your own sees the data as it is; train on all of it with fit"
+    elif tagger.class_weight is not None and criterion is HiddenMarkov:
+        reason = "class_weight asks for the labels of all parts; give the weights themselves (sample_weight)"
+    elif tagger.sub_labels > 1:
+        reason = f"sub_labels={tagger.sub_labels} are found in all of the data at once, with fit"
+    if reason is not None:
+        raise OptionError(f"summarize: {reason}")
 
 
 def check_known(tagger: Tagger, known: SequenceModel) -> None:

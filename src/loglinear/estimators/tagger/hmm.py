@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -21,11 +21,13 @@ from loglinear.errors import DataError, OptionError
 from loglinear.estimators.conventions import ClassifierConventions, clone
 from loglinear.estimators.estimator import Fitted, RunKeywords, TrainedEstimator, trains
 from loglinear.estimators.options import HMMOptions
+from loglinear.estimators.summary import Summary
 from loglinear.estimators.tagger.combined import member_sections
 from loglinear.estimators.tagger.density import DensityPredictor
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.inputs import corpus_of
 from loglinear.estimators.tagger.model import ChainModel
+from loglinear.estimators.tagger.summary import PartsOfEM
 from loglinear.generative.hmm.model import HiddenMarkovModel
 from loglinear.model_file import Reader, label_header
 from loglinear.options import Spec, declared, documented, spec_name
@@ -69,6 +71,7 @@ class HMM(HMMOptions, DensityPredictor, TrainedEstimator[ChainModel]):
     kind = Tagger.kind
     in_file = ("model_", "_saved")
     log_likelihoods_: list[float]
+    _parts_of_em: PartsOfEM | None = None
 
     @trains
     def fit(
@@ -112,6 +115,25 @@ class HMM(HMMOptions, DensityPredictor, TrainedEstimator[ChainModel]):
             if hasattr(tagger, "model_"):  # also of a training that was interrupted
                 self._keep(tagger)
         return self
+
+    def summarize(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, label_column: int = -1, partial: bool = False
+    ) -> Summary:
+        """What a part of the data contributes to the model, as :meth:`loglinear.Tagger.summarize`."""
+        given: dict[str, Any] = {"label_column": label_column, "partial": partial}
+        return self._tagger_in_em().summarize(X, y, sample_weight, **given)
+
+    def from_summaries(self, summaries: Iterable[Summary | str | Path], init: Any = None) -> HMM:
+        """The model of all parts together, or a round of EM, as :meth:`loglinear.Tagger.from_summaries`."""
+        self._keep(self._tagger_in_em().from_summaries(summaries, init))
+        return self
+
+    def _tagger_in_em(self) -> Tagger:
+        """The tagger of these options, with the model of EM over parts if it has begun."""
+        tagger = self._tagger()
+        if self._parts_of_em is not None:
+            tagger.model_, tagger._parts_of_em = self._fitted(), self._parts_of_em
+        return tagger
 
     @property
     def finds_labels(self) -> bool:
@@ -168,7 +190,7 @@ class HMM(HMMOptions, DensityPredictor, TrainedEstimator[ChainModel]):
         )  # fmt: skip
 
     def _keep(self, tagger: Tagger) -> None:
-        self._saved = tagger
+        self._saved, self._parts_of_em = tagger, tagger._parts_of_em
         for name in LEARNT:
             setattr(self, name, getattr(tagger, name))
 

@@ -212,7 +212,7 @@ def first_infeasible(
     return None
 
 
-def check_feasible(encoded: EncodedCorpus, gold: Gold, penalties: Penalties, corpus: Corpus) -> None:
+def check_feasible(encoded: EncodedCorpus | Columns, gold: Gold, penalties: Penalties, corpus: Corpus) -> None:
     """Refuse training labels that the constraints rule out, naming the place."""
     if gold.allowed is None:
         broken = np.flatnonzero(np.isneginf(penalties.of_labelling(encoded.offsets, gold.labels)))

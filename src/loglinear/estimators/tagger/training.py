@@ -7,7 +7,6 @@ any other tagger.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -30,7 +29,7 @@ from loglinear.estimators.tagger.model import ChainModel, SequenceModel
 from loglinear.features.encoding import EncodedCorpus
 from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
 from loglinear.generative.base import HmmBase, OwnBase, is_own
-from loglinear.generative.em import EM, EMState
+from loglinear.generative.em import EM
 from loglinear.generative.hmm.em import Expectation, known_counts, perturbed, random_start, start_from
 from loglinear.generative.hmm.model import Counts, HiddenMarkovModel, OpenVocabulary, number_of_states, possible_steps
 from loglinear.optimizers.dual.chain import dual_unsupported_reason, has_planes
@@ -43,7 +42,6 @@ from loglinear.structures.constraints import detect_scheme
 from loglinear.structures.gold import Gold
 from loglinear.training.plan import first_that_applies, phases_of
 from loglinear.training.problem import MAIN, Learnable, Phase, Stage, Storage
-from loglinear.training.run import Outcome
 
 if TYPE_CHECKING:
     from loglinear.estimators.options import Probable
@@ -493,16 +491,6 @@ class HmmTraining(TaggerTraining):
         base = model.hmm_base
         return replace(model, base=replace(base, model=base.model.with_parameters(weights[0])))
 
-    def counted(self) -> tuple[ChainModel, Outcome]:
-        """The tagger of data whose labels are all known, by counting."""
-        began = time.perf_counter()
-        hmm = self.data.estimated(self.data.known)
-        state = EMState(hmm.parameters)
-        state.note(self.data(hmm))
-        message, seconds = "counted: there are no weights to learn", time.perf_counter() - began
-        outcome = Outcome([hmm.parameters], state.value, 0, 0, True, message, seconds, state=state)
-        return self.trained_model([hmm.parameters]), outcome
-
     def base_by_em(self) -> HmmBase:
         """The hidden Markov model of data whose labels are hidden, in one go."""
         optimizer = self.em()
@@ -543,6 +531,14 @@ class HmmTraining(TaggerTraining):
             return perturbed(first, rng, possible)  # sub-labels that start alike would stay alike
 
         return start
+
+
+def start_of(counts: Counts, occurrences: Sequence[Float], possible: Any, seed: int) -> HiddenMarkovModel:
+    """The first start of EM from counts of the known labels and occurrences of each field's values [V]."""
+    if any(table.any() for table in counts.emissions) or counts.n_labels == 1:
+        return start_from(counts, occurrences, possible)
+    rng, sizes = np.random.default_rng([seed, 3, 0]), [len(each) for each in occurrences]
+    return random_start(counts.n_labels, counts.order, sizes, rng, possible=possible)
 
 
 def adapted_start(

@@ -38,7 +38,7 @@ from loglinear.generative.hmm.em import (
     without_negligible,
 )
 from loglinear.generative.hmm.model import Counts, HiddenMarkovModel, number_of_states
-from loglinear.generative.mixture import EMPTY, hellinger
+from loglinear.generative.mixture import EMPTY, Sums, hellinger
 from loglinear.structures.gold import Gold
 
 PAIRS = 4093  # buckets for pairs of values, where starts of EM are looked for
@@ -157,20 +157,38 @@ class HmmComponents:
 
     def maximised(self, x: Sequences, shares: Float) -> HmmComponents:
         """A step of Baum-Welch for each model; one without sequences keeps its probabilities."""
-        sizes = shares.sum(axis=0)
+        return self.estimated(self.counted(x, shares))
+
+    def counted(self, x: Sequences, shares: Float) -> Sums:
+        sums = {"sizes": shares.sum(axis=0)}
+        for k, model in enumerate(self.models):
+            members = np.flatnonzero(shares[:, k] > 0.0)
+            counts = Counts(model.order, model.n_labels, 0.0 * model.steps, [0.0 * table for table in model.emissions])
+            if len(members):
+                own, weights = x if len(members) == len(x) else x[members], shares[members, k]
+                _, counts = expected_counts(model, own.fields, own.offsets, own.gold, self.n_threads, weights)
+            sums[f"steps.{k}"] = counts.steps
+            sums |= {f"emissions.{k}.{f}": table for f, table in enumerate(counts.emissions)}
+        return Sums(sums)
+
+    def estimated(self, sums: Sums) -> HmmComponents:
+        sizes = sums.sums["sizes"]
         filled = sizes > EMPTY * sizes.sum()
-        models = [
-            self._maximised(model, x, shares[:, k]) if filled[k] else model for k, model in enumerate(self.models)
-        ]
+        models = [self._estimated(k, sums.sums) if filled[k] else model for k, model in enumerate(self.models)]
         return replace(self, models=tuple(models))
 
-    def _maximised(self, model: HiddenMarkovModel, x: Sequences, shares: Float) -> HiddenMarkovModel:
-        members = np.flatnonzero(shares > 0.0)
-        own = x if len(members) == len(x) else x[members]
-        weights = shares[members]
-        _, counts = expected_counts(model, own.fields, own.offsets, own.gold, self.n_threads, weights)
-        counts = without_negligible(counts, NEGLIGIBLE * min(1.0, float(weights.sum())))
+    def _estimated(self, k: int, sums: dict[str, Float]) -> HiddenMarkovModel:
+        model = self.models[k]
+        emissions = [sums[f"emissions.{k}.{f}"] for f in range(len(model.emissions))]
+        counts = Counts(model.order, model.n_labels, sums[f"steps.{k}"], emissions)
+        counts = without_negligible(counts, NEGLIGIBLE * min(1.0, float(sums["sizes"][k])))
         return HiddenMarkovModel.estimated(counts, self.smoothing, self.transition_smoothing)
+
+    def described(self, x: Sequences, weights: Float) -> Sums:
+        return Sums()
+
+    def informed(self, sums: Sums) -> HmmComponents:
+        return self
 
     def started(self, x: Sequences, shares: Float, rng: np.random.Generator) -> HmmComponents:
         """A step of Baum-Welch from models drawn at random or, where states are known, from what is known of them.

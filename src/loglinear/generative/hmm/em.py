@@ -224,7 +224,7 @@ class Expectation(Observed[HiddenMarkovModel, Expected]):
         self.smoothing, self.transition_smoothing, self.possible = smoothing, transition_smoothing, possible
         self._n_threads = n_threads
         times = np.ones(len(offsets) - 1) if weights is None else weights
-        self._least_weight = float(times[times > 0.0].min(initial=1.0))
+        self.least_weight = float(times[times > 0.0].min(initial=1.0))
         lengths = np.diff(offsets)
         hidden = np.minimum.reduceat(gold.labels, offsets[:-1]) < 0
         settled, rest = np.flatnonzero(~hidden), np.flatnonzero(hidden & (times > 0.0))
@@ -261,7 +261,7 @@ class Expectation(Observed[HiddenMarkovModel, Expected]):
 
     def estimated(self, counts: Counts) -> HiddenMarkovModel:
         """The most probable model, given counts."""
-        counts = without_negligible(counts, NEGLIGIBLE * self._least_weight)
+        counts = without_negligible(counts, NEGLIGIBLE * self.least_weight)
         return HiddenMarkovModel.estimated(counts, self.smoothing, self.transition_smoothing, self.possible)
 
 

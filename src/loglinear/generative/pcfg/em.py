@@ -10,17 +10,22 @@ probability, until EM converges to a local maximum. Several starts may end at di
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from copy import copy
+from dataclasses import dataclass, fields, replace
+from itertools import compress
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from loglinear.arrays import Bool, Float, Int32
+from loglinear.arrays import Arrays, Bool, Float, Int32
 from loglinear.errors import DataError, InfeasibleError, OptionError
 from loglinear.generative.em import EM, EMState, Observed
+from loglinear.generative.pcfg.counts import TreebankCounts
 from loglinear.generative.pcfg.lexicon import Lexicon
-from loglinear.generative.pcfg.model import PCFG, SENTENCES_AT_ONCE, check_constant
+from loglinear.generative.pcfg.model import PCFG, ROUNDING, SENTENCES_AT_ONCE, check_constant
+from loglinear.model_file import Reader, string_arrays
 from loglinear.structures.tree.grammar import spans_of
 from loglinear.structures.tree.structure import CFGScores, CFGTree
 from loglinear.system import in_threads
@@ -135,6 +140,23 @@ class InsideOutside(Observed[PCFG, RuleCounts]):
         unary = closure.expected_rules(steps)
         return RuleCounts(binary, unary, lexical, log_likelihood, log_likelihood + self._log_prior(model))
 
+    @property
+    def n_sentences(self) -> int:
+        return len(self._sentences)
+
+    @property
+    def n_words(self) -> int:
+        """Words of all sentences."""
+        return sum(map(len, self._sentences))
+
+    def selected(self, chosen: Bool) -> InsideOutside:
+        """The same of some of the sentences [S]."""
+        some = copy(self)
+        some._sentences = list(compress(self._sentences, chosen))
+        some.brackets = None if self.brackets is None else list(compress(self.brackets, chosen))
+        some._allowed = None if self._allowed is None else list(compress(self._allowed, chosen))
+        return some
+
     def has_tree(self, model: PCFG) -> Bool:
         """Whether the model can parse each sentence [S] without crossing its brackets."""
         log_z = self._by_block(model, lambda first, some, tree, scores: tree.log_partition(scores))
@@ -157,31 +179,156 @@ class InsideOutside(Observed[PCFG, RuleCounts]):
 
     def maximised(self, model: PCFG, found: RuleCounts) -> PCFG:
         """The M step; symbols that were never used keep their probabilities."""
-        binary, unary = found.binary + self.smoothing, found.unary + self.smoothing
-        totals = np.zeros(model.n_symbols)  # bincount of no rules would give integers
-        totals += np.bincount(model.binary_rules[:, 0], binary, minlength=model.n_symbols)
-        totals += np.bincount(model.unary_rules[:, 0], unary, minlength=model.n_symbols)
-
-        def shares(values: Float, parents: Int32, old: Float) -> Float:
-            used = totals[parents] > 0.0
-            return np.where(used, values / np.where(used, totals[parents], 1.0), old)
-
-        tag_totals = np.bincount(model.lexicon.tags, found.lexical, minlength=model.n_tags) + self.smoothing
-        lexical = np.where(
-            tag_totals[model.lexicon.tags] > 0.0, found.lexical + self.smoothing, model.lexicon.probabilities
-        )
-        return replace(
-            model,
-            binary=shares(binary, model.binary_rules[:, 0], model.binary),
-            unary=shares(unary, model.unary_rules[:, 0], model.unary),
-            lexicon=model.lexicon.with_counts(lexical),
-        )
+        return maximised(model, found, self.smoothing)
 
     def _log_prior(self, model: PCFG) -> float:
-        if not self.smoothing:
-            return 0.0
-        values = np.concatenate([model.binary, model.unary, model.lexicon.probabilities])
-        return self.smoothing * float(np.log(np.maximum(values, 1e-300)).sum())
+        return log_prior(model, self.smoothing)
+
+
+def maximised(model: PCFG, found: RuleCounts, smoothing: float = 0.0) -> PCFG:
+    """The most probable grammar, given expected uses; symbols that were never used keep their probabilities."""
+    binary, unary = found.binary + smoothing, found.unary + smoothing
+    totals = np.zeros(model.n_symbols)  # bincount of no rules would give integers
+    totals += np.bincount(model.binary_rules[:, 0], binary, minlength=model.n_symbols)
+    totals += np.bincount(model.unary_rules[:, 0], unary, minlength=model.n_symbols)
+
+    def shares(values: Float, parents: Int32, old: Float) -> Float:
+        used = totals[parents] > 0.0
+        return np.where(used, values / np.where(used, totals[parents], 1.0), old)
+
+    tag_totals = np.bincount(model.lexicon.tags, found.lexical, minlength=model.n_tags) + smoothing
+    lexical = np.where(tag_totals[model.lexicon.tags] > 0.0, found.lexical + smoothing, model.lexicon.probabilities)
+    return replace(
+        model,
+        binary=shares(binary, model.binary_rules[:, 0], model.binary),
+        unary=shares(unary, model.unary_rules[:, 0], model.unary),
+        lexicon=model.lexicon.with_counts(lexical),
+    )
+
+
+def log_prior(model: PCFG, smoothing: float) -> float:
+    """smoothing times the logarithm of each probability."""
+    if not smoothing:
+        return 0.0
+    values = np.concatenate([model.binary, model.unary, model.lexicon.probabilities])
+    return smoothing * float(np.log(np.maximum(values, 1e-300)).sum())
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# EM over parts of the sentences: what a start is made from, and the E step of a part.
+
+
+@dataclass(frozen=True)
+class SentenceCounts:
+    """What a part of the sentences contributes to the start of EM.
+
+    Parameters
+    ----------
+    trees : TreebankCounts or None
+        Of the sentences whose trees are known.
+    words : Counter
+        Of all sentences, in the order of first occurrences.
+    n_sentences : int
+    """
+
+    kind: ClassVar[str] = "sentences"
+    trees: TreebankCounts | None
+    words: Counter[str]
+    n_sentences: int
+
+    def __add__(self, other: SentenceCounts) -> SentenceCounts:
+        """The counts of this part followed by another."""
+        trees = self.trees or other.trees
+        if self.trees is not None and other.trees is not None:
+            trees = self.trees + other.trees
+        return SentenceCounts(trees, self.words + other.words, self.n_sentences + other.n_sentences)
+
+    # -- as data -----------------------------------------------------------------------------------------------------
+
+    def to_storage(self) -> tuple[dict[str, Any], Arrays]:
+        """Header and arrays of a file."""
+        header, arrays = (None, {}) if self.trees is None else self.trees.to_storage()
+        stored: Arrays = {f"trees.{name}": array for name, array in arrays.items()}
+        stored |= string_arrays("of_sentences", list(self.words))
+        stored["of_sentences.counts"] = np.array(list(self.words.values()), dtype=np.int64)
+        return {"trees": header, "n_sentences": self.n_sentences}, stored
+
+    @classmethod
+    def from_storage(cls, read: Reader) -> SentenceCounts:
+        """What :meth:`to_storage` described."""
+        words = read.strings("of_sentences", distinct=True)
+        counts = read.array("of_sentences.counts", (np.int64,), (len(words),))
+        if len(words) and counts.min() < 1:
+            read.fail("of_sentences.counts", "not all counts are positive")
+        trees = TreebankCounts.from_storage(read.section("trees")) if read.has("trees") else None
+        return cls(trees, Counter(dict(zip(words, counts.tolist(), strict=True))), read.integer("n_sentences", 1))
+
+
+@dataclass(frozen=True)
+class ExpectedRules:
+    """The E step of a part.
+
+    Parameters
+    ----------
+    binary, unary, lexical, log_likelihood
+        As of :class:`RuleCounts`.
+    n_sentences, n_words, left_out : int
+        Sentences that were learnt from, their words, and sentences that the grammar cannot parse.
+    """
+
+    kind: ClassVar[str] = "expected rules"
+    binary: Float
+    unary: Float
+    lexical: Float
+    log_likelihood: float
+    n_sentences: int
+    n_words: int
+    left_out: int
+
+    @classmethod
+    def of(cls, model: PCFG, data: InsideOutside) -> ExpectedRules:
+        """Expected uses in the sentences that the grammar can parse."""
+        left_out = 0
+        try:
+            found = data(model)
+        except DataError:  # of a sentence without a tree; to look for these first would double the work
+            can = data.has_tree(model)
+            left_out = int((~can).sum())
+            if not can.any():
+                binary, unary, lexical = map(np.zeros_like, (model.binary, model.unary, model.lexicon.log_p))
+                return cls(binary, unary, lexical, 0.0, 0, 0, left_out)
+            data = data.selected(can)
+            found = data(model)
+        return cls(
+            found.binary, found.unary, found.lexical, found.log_likelihood, data.n_sentences, data.n_words, left_out
+        )
+
+    def __add__(self, other: ExpectedRules) -> ExpectedRules:
+        return ExpectedRules(
+            **{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)}
+        )
+
+    def counts(self, model: PCFG, smoothing: float) -> RuleCounts:
+        """The counts as an E step of all sentences has them."""
+        objective = self.log_likelihood + log_prior(model, smoothing)
+        return RuleCounts(self.binary, self.unary, self.lexical, self.log_likelihood, objective)
+
+    # -- as data -----------------------------------------------------------------------------------------------------
+
+    def to_storage(self) -> tuple[dict[str, Any], Arrays]:
+        """Header and arrays of a file."""
+        header = {name: getattr(self, name) for name in ("log_likelihood", "n_sentences", "n_words", "left_out")}
+        return header, {"binary": self.binary, "unary": self.unary, "lexical": self.lexical}
+
+    @classmethod
+    def from_storage(cls, read: Reader) -> ExpectedRules:
+        """What :meth:`to_storage` described."""
+        binary, unary, lexical = (
+            read.floats(name, (None,), -ROUNDING, np.inf) for name in ("binary", "unary", "lexical")
+        )
+        n_sentences, n_words, left_out = (read.integer(name) for name in ("n_sentences", "n_words", "left_out"))
+        log_likelihood = read.number("log_likelihood")
+        return cls(binary, unary, lexical, log_likelihood, n_sentences, n_words, left_out)
 
 
 def em(
@@ -238,4 +385,4 @@ def perturbed(model: PCFG, rng: np.random.Generator, strength: float = 1.0) -> P
         return values * (1.0 + strength * rng.random(len(values)))
 
     counts = RuleCounts(noisy(model.binary), noisy(model.unary), noisy(model.lexicon.probabilities), 0.0, 0.0)
-    return InsideOutside([["x"]]).maximised(model, counts)
+    return maximised(model, counts)

@@ -18,8 +18,9 @@ Letters: P tags, V terminals, E pairs of a terminal and a tag it may have.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,15 @@ from loglinear.arrays import Float, Int32, Int64
 from loglinear.features.spans import ANYTHING, word_classes
 
 TaggedWord = tuple[int, str, bool]  # tag, word, whether it begins a sentence
+W = TypeVar("W", bound=tuple[Any, str, bool])
+
+
+def rare_words(words: Iterable[W], counts: Mapping[W, int], most: int) -> list[W]:
+    """The occurrences of words that are seen at most ``most`` times, of tagged words with these counts."""
+    totals: Counter[str] = Counter()
+    for (_, word, _), n in counts.items():
+        totals[word] += n
+    return [each for each in words if totals[each[1]] <= most]
 
 
 @dataclass(frozen=True)
@@ -136,29 +146,46 @@ class Lexicon:
         return rows, places
 
 
-def counted_lexicon(words: Sequence[TaggedWord], n_tags: int) -> Lexicon:
+def counted_lexicon(words: Mapping[TaggedWord, int], n_tags: int) -> Lexicon:
     """Relative frequencies; unknown words have no tag."""
     joint: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    for tag, word, _ in words:
-        joint[word][tag] += 1.0
+    for (tag, word, _), n in words.items():
+        joint[word][tag] += n
     return Lexicon.from_joint(n_tags, joint)
 
 
 def smoothed_lexicon(
-    words: Sequence[TaggedWord], tags: Sequence[str], base: Callable[[str], str], constants: LexiconSmoothing
+    words: Mapping[TaggedWord, int],
+    rare: Sequence[TaggedWord],
+    tags: Sequence[str],
+    base: Callable[[str], str],
+    constants: LexiconSmoothing,
 ) -> Lexicon:
-    """The lexicon of the equations above; ``tags`` [P] are the tags' names and ``base`` maps them to their bases."""
+    """The lexicon of the equations above.
+
+    Parameters
+    ----------
+    words : mapping of (int, str, bool) to int
+        How often each tagged word occurs, in the order of their first occurrences.
+    rare : sequence of (int, str, bool)
+        All occurrences of the words that occur at most ``constants.rare`` times, in their order.
+    tags : sequence of str
+        The tags' names [P].
+    base : callable
+        From a tag's name to its base.
+    constants : LexiconSmoothing
+    """
     by_word: dict[str, Counter[int]] = defaultdict(Counter)
     first: Counter[str] = Counter()
-    for tag, word, begins in words:
-        by_word[word][tag] += 1
-        first[word] += begins
+    for (tag, word, begins), n in words.items():
+        by_word[word][tag] += n
+        first[word] += begins * n
     n_tags = len(tags)
     base_names = sorted({base(tag) for tag in tags})
     base_of = np.array([base_names.index(base(tag)) for tag in tags], dtype=np.int64)
-    frequency = np.bincount([tag for tag, _, _ in words], minlength=n_tags).astype(np.float64)
+    frequency = _frequencies(words, n_tags)
     within_base = frequency / np.maximum(np.bincount(base_of, weights=frequency)[base_of], 1.0)
-    classes = _Classes(by_word, first, words, n_tags, constants)
+    classes = _Classes(by_word, rare, frequency, constants)
     joint: dict[str, dict[int, float]] = {}
     for word, counts in by_word.items():
         total = sum(counts.values())
@@ -178,6 +205,12 @@ def smoothed_lexicon(
     return Lexicon.from_joint(n_tags, joint)
 
 
+def _frequencies(words: Mapping[TaggedWord, int], n_tags: int) -> Float:
+    """How often each tag occurs [P]."""
+    tags, counts = np.array([tag for tag, _, _ in words], dtype=np.int64), np.array([*words.values()], dtype=np.float64)
+    return np.bincount(tags, counts, minlength=n_tags).astype(np.float64)
+
+
 def _kept(values: Float, negligible: float) -> dict[int, float]:
     return {int(t): float(values[t]) for t in np.flatnonzero(values > negligible * values.max())}
 
@@ -188,28 +221,24 @@ class _Classes:
     def __init__(
         self,
         by_word: dict[str, Counter[int]],
-        first: Counter[str],
-        words: Sequence[TaggedWord],
-        n_tags: int,
+        rare: Sequence[TaggedWord],
+        frequency: Float,
         constants: LexiconSmoothing,
     ) -> None:
         self._known, self._wider = by_word, constants.wider
-        self._counts: dict[str, Float] = defaultdict(lambda: np.zeros(n_tags))
+        self._counts: dict[str, Float] = defaultdict(lambda: np.zeros(len(frequency)))
         self._given: dict[str, Float] = {}
         self._up: dict[str, str] = {}
         self._own: Counter[str] = Counter()
-        totals = {word: sum(counts.values()) for word, counts in by_word.items()}
         self.n = 0.0
-        for tag, word, begins in words:
-            if totals[word] <= constants.rare:
-                share = 1.0 / totals[word]  # a type counts once
-                self.n += share
-                names = word_classes(word, begins, by_word)
-                self._own[names[0]] += 1
-                for name, wider in zip(names, [*names[1:], ""], strict=True):
-                    self._counts[name][tag] += share
-                    self._up[name] = wider
-        frequency = np.bincount([tag for tag, _, _ in words], minlength=n_tags).astype(np.float64)
+        for tag, word, begins in rare:
+            share = 1.0 / sum(by_word[word].values())  # a type counts once
+            self.n += share
+            names = word_classes(word, begins, by_word)
+            self._own[names[0]] += 1
+            for name, wider in zip(names, [*names[1:], ""], strict=True):
+                self._counts[name][tag] += share
+                self._up[name] = wider
         general = self._counts[ANYTHING] + 0.1 * frequency / max(frequency.sum(), 1.0)
         self._up[ANYTHING] = ""
         self._given[ANYTHING] = general / max(general.sum(), 1e-300)

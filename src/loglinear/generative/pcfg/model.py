@@ -101,15 +101,6 @@ class PCFG:
         binary, unary, log_p = np.split(np.array(parameters), ends)
         return replace(self, binary=binary, unary=unary, lexicon=replace(self.lexicon, log_p=log_p), prior=None)
 
-    def with_prior(self, trees: Sequence[Tree]) -> PCFG:
-        """The same grammar with a prior from binary trees; those that it does not generate are left out."""
-        found = [(len(tree.leaves()), self.coder.labels(tree)) for tree in trees]
-        known = [(n, labels) for n, labels in found if labels is not None]
-        if not known:
-            return self
-        lengths, labels = np.array([n for n, _ in known]), np.concatenate([labels for _, labels in known])
-        return replace(self, prior=ContextPrior.of_labels(self.grammar, lengths, labels))
-
     @cached_property
     def closure(self) -> UnaryClosure:
         """The chains of unary rules."""
