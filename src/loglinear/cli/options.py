@@ -353,7 +353,7 @@ class CorpusOptions:
     )
 
     column: str | None = option(
-        "column of the labels by its name: of CoNLL-U upos, xpos, lemma, feats, deprel, ..., or one of a table, Parquet or Arrow",
+        "column of the labels by its name: of CoNLL-U upos, xpos, lemma, feats, deprel, ..., or one of a table",
         default=None,
         panel=NAMED,
         metavar="NAME",
@@ -367,20 +367,21 @@ class CorpusOptions:
     )
     text_key: str | None = option("texts with spans: key of the text", default=None, panel=NAMED, metavar="KEY")
     label_names: str | None = option(
-        "JSON Lines, Parquet, Arrow: what labels given as numbers mean, from 0: O,B-PER,I-PER, or a .txt file with a name a line",
+        "JSON Lines, Parquet: what labels given as numbers mean, from 0: O,B-PER,I-PER, or a .txt file with a name a "
+        "line",
         default=None,
         panel=NAMED,
         metavar="NAMES",
         file=File(suffix=".txt"),
     )
     sentence_column: str | None = option(
-        "tables, Parquet, Arrow: column that names the sentence, in its first row or in each",
+        "tables, Parquet: column that names the sentence, in its first row or in each",
         default=None,
         panel=NAMED,
         metavar="NAME",
     )
     token_column: str | None = option(
-        "tables, Parquet, Arrow: column of the tokens, or of lists of them", default=None, panel=NAMED, metavar="NAME"
+        "tables, Parquet: column of the tokens, or of lists of them", default=None, panel=NAMED, metavar="NAME"
     )
     scheme: str = option(
         "how spans become labels of tokens", default="bio", choices=("bio", "iob1", "bioes", "bilou"), panel=NAMED

@@ -142,7 +142,7 @@ class TokenSchema:
             raise DataError(f"column {tokens!r:.60} is {types[tokens]}, not text or lists of text", _file(file))
         if in_lists and sentence is not None:
             raise DataError(
-                f"column {tokens!r:.60} holds lists of tokens, so that a row is a sentence; leave out --sentence-column",
+                f"column {tokens!r:.60} holds lists of tokens: a row is a sentence; leave out --sentence-column",
                 _file(file),
             )
         if not in_lists:
@@ -150,8 +150,8 @@ class TokenSchema:
             if sentence is None:
                 raise DataError(
                     f"column {tokens!r:.60} holds a text a row, and no column is called as usual for the sentence of "
-                    f"each row ({', '.join(SENTENCE_NAMES)}); {_there_are(types)}; name it with --sentence-column, or a "
-                    "column of lists of tokens with --token-column",
+                    f"each row ({', '.join(SENTENCE_NAMES)}); {_there_are(types)}; name it with --sentence-column, "
+                    "or a column of lists of tokens with --token-column",
                     _file(file),
                 )
             if not _is_column(types[sentence]):
