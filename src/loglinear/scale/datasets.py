@@ -79,7 +79,7 @@ class BatchTagger:
             try:
                 table = pa.table({name: pa.array(batch[name]) for name in chosen})
             except (pa.ArrowException, TypeError, ValueError) as error:
-                reason = str(error).partition("\n")[0]
+                reason = str(error.args[0] if error.args else error).partition("\n")[0]
                 raise DataError(f"the columns {', '.join(chosen)} do not hold lists of text: {reason}") from None
         how = Labelling(self._decoding, confidence=self._confidence is not None)
         found = labels_of_table(tagger, table, chosen, None, self._names, how)

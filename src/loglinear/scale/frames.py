@@ -73,7 +73,7 @@ def tag_frame(
     try:
         table = pa.Table.from_pandas(asked, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        reason = str(error).partition("\n")[0]
+        reason = str(error.args[0] if error.args else error).partition("\n")[0]
         raise DataError(f"the frame's columns {', '.join(chosen)} are not text or lists of text: {reason}") from None
     how = Labelling(decoding, confidence=confidence is not None)
     found = labels_of_table(tagger, table, chosen, sentence, names, how)

@@ -73,12 +73,8 @@ def tagged_batches(
     for columns in batches:
         names = ["tokens", *(f"column{number}" for number in range(1, len(columns)))]
         table = pa.table({name: pa.Array.from_pandas(column) for name, column in zip(names, columns, strict=True)})
-        if table.num_rows:
-            found = {
-                name: values.to_pylist() for name, values in labels_of_table(tagger, table, names, how=how).items()
-            }
-        else:
-            found = {PREDICTED: [], CONFIDENCE: []}
+        labels = labels_of_table(tagger, table, names, how=how)
+        found = {name: values.to_pylist() for name, values in labels.items()}
         yield pandas.DataFrame(found) if confidence else pandas.Series(found[PREDICTED], dtype=object)
 
 

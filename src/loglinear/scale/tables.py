@@ -58,6 +58,13 @@ class Labelling:
     label_column: int | str | None = None
 
 
+def _types(sentence: str | None, how: Labelling) -> dict[str, Any]:
+    """The types of new columns, of tables with a column for sentences or with a row a sentence."""
+    pa = pyarrow()
+    kinds = {PREDICTED: pa.string(), **({CONFIDENCE: pa.float32()} if how.confidence else {})}
+    return {name: pa.list_(kind) if sentence is None else kind for name, kind in kinds.items()}
+
+
 class Counts(NamedTuple):
     """How much of a file has been labelled; ``of_rows`` is None where that is not known before the end."""
 
@@ -85,8 +92,8 @@ class TableTagger:
         widest = max(self.used, default=0)
         if widest >= len(schema.names):
             raise DataError(
-                f"the model looks at column {widest} (from 0), so that each token needs at least {widest + 1} columns, "
-                f"but there are {len(schema.names)} of text or whole numbers ({', '.join(schema.names)})",
+                f"the model looks at column {widest} (from 0), so that each token needs at least {widest + 1} columns "
+                f"of text or whole numbers, but there is only {', '.join(schema.names)}",
                 None if schema.file == PYTHON else schema.file,
             )
 
@@ -115,11 +122,7 @@ class TableTagger:
     @property
     def types(self) -> dict[str, Any]:
         """The new columns and their types."""
-        pa = pyarrow()
-        kinds = {PREDICTED: pa.string(), CONFIDENCE: pa.float32()}
-        if not self._how.confidence:
-            del kinds[CONFIDENCE]
-        return {name: pa.list_(kind) if self.schema.sentence is None else kind for name, kind in kinds.items()}
+        return _types(self.schema.sentence, self._how)
 
     def columns(self, table: Any, first_row: int = 0) -> dict[str, Any]:
         """The new columns of a table that is whole: labels and, if asked for, their probabilities."""
@@ -316,13 +319,25 @@ def labels_of_table(
         What numbers in a column mean, from 0.
     how : Labelling
     """
+    pa = pyarrow()
     chosen = chosen_columns(table.column_names, columns, sentence)
-    schema = TokenSchema.of(
-        table.select([*chosen, *([sentence] if sentence else [])]).schema, tokens=chosen[0], sentence=sentence
-    )
+    if not table.num_rows:
+        return {name: pa.chunked_array([], kind) for name, kind in _types(sentence, how).items()}
+    table = table.select([*chosen, *([sentence] if sentence is not None else [])])
+    if sentence is None:
+        for place, kind in enumerate(table.schema.types):  # of a few rows, all may be empty or null
+            if kind in (pa.null(), pa.list_(pa.null())):
+                table = table.set_column(place, chosen[place], table.column(place).cast(pa.list_(pa.string())))
+        if not (pa.types.is_list(kind := table.schema.types[0]) or pa.types.is_large_list(kind)):
+            raise DataError(
+                f"column {chosen[0]!r:.60} is {kind}, not lists of text; if a row is a token, name the column of the "
+                "sentences: sentence=..."
+            )
+    schema = TokenSchema.of(table.schema, tokens=chosen[0], sentence=sentence)
     if list(schema.names) != chosen:
         wrong = next(name for name in chosen if name not in schema.names)
-        raise DataError(f"column {wrong!r:.60} is {table.schema.field(wrong).type}, not text or whole numbers like it")
+        wanted = "lists of text or of whole numbers" if sentence is None else "text or whole numbers"
+        raise DataError(f"column {wrong!r:.60} is {table.schema.field(wrong).type}, not {wanted}")
     if names:
         schema = TokenSchema(schema.file, schema.names, schema.sentence, {**schema.label_names, **names})
     return TableTagger(tagger, schema, how).columns(table)

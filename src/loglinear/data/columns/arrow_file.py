@@ -261,13 +261,13 @@ class TokenSchema:
                 position = int(np.argmax(corpus.columns[0].ids == number))
                 raise corpus.error(f"column {self.names[0]!r:.60} is empty; a row is a token", position)
 
-    def blocks(self, table: Any, most: int = BLOCK) -> Iterator[Any]:
-        """A table with a row a sentence in slices of about that many tokens."""
+    def blocks(self, table: Any) -> Iterator[Any]:
+        """A table with a row a sentence in slices of about :data:`BLOCK` tokens."""
         lengths = pyarrow("pyarrow.compute").list_value_length(table.column(self.names[0])).fill_null(0)
         offsets = offsets_of(lengths.to_numpy().astype(np.int64))
         first = 0
         while first < table.num_rows:
-            end = max(first + 1, int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1)
+            end = max(first + 1, int(np.searchsorted(offsets, offsets[first] + BLOCK, side="right")) - 1)
             yield table.slice(first, end - first)
             first = end
 
@@ -454,7 +454,7 @@ class ArrowFile:
         self.name, self.format = source_name(source), format
         self._reader: Any = None
         named = isinstance(source, str | os.PathLike) and os.path.isfile(source)
-        self.is_stream, self.codec = False, "snappy"
+        self.is_stream, self._was_read = False, False
         self.n_parts: int | None = None
         self.n_rows: int | None = None
         with self._reading(f"not {NAMES[format]}"):
@@ -469,14 +469,12 @@ class ArrowFile:
                 self._open_parquet()
             else:
                 self._open_arrow()
+            _ = self.schema.names  # raises UnicodeDecodeError for those that are not text
 
     def _open_parquet(self) -> None:
         reader = pyarrow("pyarrow.parquet").ParquetFile(self._stream, page_checksum_verification=True)
         self._reader, self.schema = reader, reader.schema_arrow
         self.n_parts, self.n_rows = reader.num_row_groups, reader.metadata.num_rows
-        if self.n_parts and reader.metadata.num_columns:
-            codec = reader.metadata.row_group(0).column(0).compression.lower()
-            self.codec = {"uncompressed": "none"}.get(codec, codec)
 
     def _open_arrow(self) -> None:
         pa = pyarrow()
@@ -491,6 +489,14 @@ class ArrowFile:
             self._reader = pa.ipc.open_stream(self._stream)
         self.is_stream, self.schema = self.n_parts is None, self._reader.schema
 
+    @property
+    def codec(self) -> str:
+        """How a Parquet file is compressed, known once a part has been read: damaged notes would end the process."""
+        if self.format != "parquet" or not self._was_read or not len(self.schema):
+            return "snappy"
+        codec: str = self._reader.metadata.row_group(0).column(0).compression.lower()
+        return {"uncompressed": "none"}.get(codec, codec)
+
     def parts(self, columns: Sequence[str] | None = None) -> Iterator[Part]:
         """The parts in their order, all columns of each or those named."""
         number = first_row = 0
@@ -500,6 +506,7 @@ class ArrowFile:
                     table = self._part(number, columns)
                 except StopIteration:
                     return
+            self._was_read = self._was_read or columns is None
             yield Part(number, first_row, table)
             number, first_row = number + 1, first_row + table.num_rows
 
@@ -557,15 +564,24 @@ class ArrowWriter:
     def __init__(
         self, out: BinaryIO, schema: Any, format: str, like: ArrowFile | None = None, compression: str | None = None
     ) -> None:
-        pa = pyarrow()
-        self._sink, self._format = pa.PythonFile(_Sink(out), mode="w"), format
-        if format == "parquet":
-            codec = like.codec if like is not None else "snappy"
-            settings: dict[str, Any] = {"compression": codec, "write_page_checksum": True}
-            self._writer = pyarrow("pyarrow.parquet").ParquetWriter(self._sink, schema, **settings)
-        else:
-            make = pa.ipc.new_stream if like is not None and like.is_stream else pa.ipc.new_file
-            self._writer = make(self._sink, schema, options=pa.ipc.IpcWriteOptions(compression=compression))
+        self._sink, self._schema, self._format = pyarrow().PythonFile(_Sink(out), mode="w"), schema, format
+        self._like, self._compression = like, compression
+        self._opened: Any = None
+
+    @property
+    def _writer(self) -> Any:
+        """Opened when the first table is there: only then is the compression of the other file known."""
+        if self._opened is None:
+            pa = pyarrow()
+            if self._format == "parquet":
+                codec = self._like.codec if self._like is not None else "snappy"
+                settings: dict[str, Any] = {"compression": codec, "write_page_checksum": True}
+                self._opened = pyarrow("pyarrow.parquet").ParquetWriter(self._sink, self._schema, **settings)
+            else:
+                make = pa.ipc.new_stream if self._like is not None and self._like.is_stream else pa.ipc.new_file
+                options = pa.ipc.IpcWriteOptions(compression=self._compression)
+                self._opened = make(self._sink, self._schema, options=options)
+        return self._opened
 
     def write(self, table: Any) -> None:
         """Append a table as one row group or record batch."""
@@ -583,7 +599,8 @@ class ArrowWriter:
             self._writer.close()
             return
         with suppress(Exception):  # what is written so far is thrown away
-            self._writer.close()
+            if self._opened is not None:
+                self._opened.close()
 
 
 def _empty_batch(schema: Any) -> Any:
