@@ -51,6 +51,20 @@ def test_numbers_have_names(frame, model_path, expected):
     assert tag_frame(numbered, model_path, columns=COLUMNS, names={"pos": names})["predicted"].tolist() == expected
 
 
+def test_dask_labels_partition_by_partition(frame, model_path, expected, tmp_path):
+    dataframe = pytest.importorskip("dask.dataframe", reason="dask is not installed")
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.to_parquet(tmp_path / "b.parquet")
+    how = {"model_path": str(model_path), "columns": COLUMNS}
+    whole = dataframe.read_parquet(str(tmp_path))
+    found = whole.map_partitions(tag_frame, **how, meta=tag_frame(whole._meta, **how)).compute(scheduler="sync")
+    assert found["predicted"].tolist() == expected * 2
+    rows = dataframe.from_pandas(frame.explode(COLUMNS).reset_index(drop=True), npartitions=1)
+    how |= {"sentence": "id", "confidence": "p"}
+    found = rows.map_partitions(tag_frame, **how, meta=tag_frame(rows._meta, **how)).compute(scheduler="sync")
+    assert found["predicted"].tolist() == [label for labels in expected for label in labels]
+
+
 def test_what_is_wrong_is_named(frame, model_path):
     for options, error, message in (
         ({}, DataError, r"the model looks at column 1 \(from 0\)"),

@@ -58,7 +58,8 @@ def tag_frame(
 
     Examples
     --------
-    >>> ddf.map_partitions(tag_frame, "ner.model", columns=["tokens"])  # doctest: +SKIP
+    >>> how = {"model_path": "ner.model", "columns": ["tokens"]}
+    >>> ddf.map_partitions(tag_frame, **how, meta=tag_frame(ddf._meta, **how))  # doctest: +SKIP
     """
     pa, pandas = pyarrow(), import_module("pandas")
     tagger = models.loaded(model_path, digest, threads)

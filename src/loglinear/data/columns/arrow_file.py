@@ -291,7 +291,7 @@ def _usual(names: Sequence[str], usual: Sequence[str]) -> str | None:
 
 
 def _element(kind: Any) -> Any:
-    """The type of a list's entries; None of what is no list."""
+    """The type of a list's entries; None if the type is another."""
     types = pyarrow("pyarrow.types")
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     return kind.value_type if is_list else None
