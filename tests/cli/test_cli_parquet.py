@@ -195,6 +195,15 @@ def test_what_cannot_be_is_refused_before_anything_is_done(run, files, model, ta
     assert not (files / "out").exists()
 
 
+def test_a_glob_without_quotes_gets_a_hint(run, files, model, table):
+    source = parts(files / "in", table)
+    result = run("tag", model, *sorted(source.iterdir()), "-o", files / "out")
+    assert result.status == 2 and "by a folder, or by a glob in quotes" in " ".join(
+        result.err.replace("│", " ").split()
+    )
+    assert "quotes" not in run("eval", model, "a", "b").err
+
+
 def test_parts_with_other_columns_or_of_another_kind_are_named_before_anything_is_done(run, files, model, table):
     source = parts(files / "in", table, "ac")
     for wrong, message in (

@@ -127,16 +127,7 @@ class TokenSchema:
         for name, flag in ((tokens, "--token-column"), (sentence, "--sentence-column")):
             if name is not None and name not in types:
                 raise DataError(f"there is no column {name!r:.60} ({flag}); {_there_are(types)}", _file(file))
-        if tokens is None:
-            listed = [name for name, kind in types.items() if _is_tokens(_element(kind))]
-            tokens = _usual(listed, TOKEN_NAMES) if sentence is None else None
-            tokens = tokens or _usual([name for name, kind in types.items() if _is_text(kind)], TOKEN_NAMES)
-        if tokens is None:
-            raise DataError(
-                f"no column of text is called as usual for tokens ({', '.join(TOKEN_NAMES)}); {_there_are(types)}; "
-                "name it with --token-column",
-                _file(file),
-            )
+        tokens = tokens or _tokens_in(types, sentence is None, file)
         in_lists = _element(types[tokens]) is not None
         if not _is_tokens(_element(types[tokens]) if in_lists else types[tokens]):
             raise DataError(f"column {tokens!r:.60} is {types[tokens]}, not text or lists of text", _file(file))
@@ -146,19 +137,7 @@ class TokenSchema:
                 _file(file),
             )
         if not in_lists:
-            sentence = sentence or _usual([name for name in types if name != tokens], SENTENCE_NAMES)
-            if sentence is None:
-                raise DataError(
-                    f"column {tokens!r:.60} holds a text a row, and no column is called as usual for the sentence of "
-                    f"each row ({', '.join(SENTENCE_NAMES)}); {_there_are(types)}; name it with --sentence-column, "
-                    "or a column of lists of tokens with --token-column",
-                    _file(file),
-                )
-            if not _is_column(types[sentence]):
-                raise DataError(
-                    f"column {sentence!r:.60} is {types[sentence]}; a sentence is named by text or a whole number",
-                    _file(file),
-                )
+            sentence = _sentences_in(types, tokens, sentence, file)
         kinds = {name: _element(kind) if in_lists else kind for name, kind in types.items()}
         others = [name for name, kind in kinds.items() if name not in (tokens, sentence) and _is_column(kind)]
         names = (tokens, *others)
@@ -179,7 +158,7 @@ class TokenSchema:
         return names if self.sentence is None else [*names, self.sentence]
 
     def corpus(self, table: Any, first_row: int = 0, used: Collection[int] | None = None) -> Columns:
-        """A table as a corpus; rows without tokens are empty sentences (:meth:`Columns.without_empty` has been called).
+        """A table as a corpus, without its empty sentences (:meth:`Columns.without_empty`).
 
         Parameters
         ----------
@@ -189,8 +168,15 @@ class TokenSchema:
         used : collection of int, optional
             The columns of the corpus that somebody looks at; others are left empty, and not checked.
         """
+        corpus = self.rows(table, first_row, used)
+        if self.sentence is not None:
+            corpus.offsets = self.offsets(corpus, table.column(self.sentence))
+        return corpus.without_empty()
+
+    def rows(self, table: Any, first_row: int = 0, used: Collection[int] | None = None) -> Columns:
+        """The same with each row as a sentence, also where it is a token."""
         lengths = np.ones(table.num_rows, dtype=np.int64)
-        arrays = {name: _whole(table.column(name)) for name in self.columns(used)}
+        arrays = {name: _whole(table.column(name)) for name in self.columns(used) if name != self.sentence}
         if self.sentence is None:
             lengths, arrays = self._flattened(arrays, first_row)
         rows = np.arange(first_row + 1, first_row + 1 + len(lengths))
@@ -201,9 +187,8 @@ class TokenSchema:
             looked_at = used is None or number in used or (number == 0 and self.sentence is not None)
             corpus.columns.append(self._column(corpus, name, arrays[name]) if looked_at else unused)
         if self.sentence is not None:
-            corpus.offsets = self._offsets(corpus, arrays[self.sentence])
             self._check_tokens(corpus)
-        return corpus.without_empty()
+        return corpus
 
     def _flattened(self, arrays: dict[str, Any], first_row: int) -> tuple[Int64, dict[str, Any]]:
         """How many tokens each row has, and the lists one after the other; all must have as many entries."""
@@ -235,10 +220,18 @@ class TokenSchema:
         except _BadValueError as error:
             raise corpus.error(f"column {name!r:.60}: {error}", error.position) from None
 
-    def _offsets(self, corpus: Columns, array: Any) -> Int64:
-        """Offsets [S + 1]: a sentence begins at a name that is not empty and another than the last such."""
+    def offsets(self, corpus: Columns, names_of_rows: Any) -> Int64:
+        """Offsets [S + 1] of rows: a sentence begins at a name that is not empty and another than the last such.
+
+        Parameters
+        ----------
+        corpus : Columns
+            The rows, for messages.
+        names_of_rows : pyarrow.ChunkedArray
+            The column :attr:`sentence`.
+        """
         try:
-            names = factorised(_plain(array))
+            names = factorised(_plain(_whole(names_of_rows)))
         except _BadValueError as error:
             raise corpus.error(f"column {self.sentence!r:.60}: {error}", error.position) from None
         stripped = [value.strip() for value in names.values]
@@ -283,6 +276,37 @@ def _file(file: str) -> str | None:
 
 def _there_are(names: Iterable[str]) -> str:
     return f"there are {', '.join(names)}" if names else "there are no columns"
+
+
+def _tokens_in(types: Mapping[str, Any], may_be_lists: bool, file: str) -> str:
+    """The column of tokens: one of lists called as usual or, if there is none, one of text."""
+    listed = [name for name, kind in types.items() if may_be_lists and _is_tokens(_element(kind))]
+    tokens = _usual(listed, TOKEN_NAMES) or _usual([name for name in types if _is_text(types[name])], TOKEN_NAMES)
+    if tokens is None:
+        raise DataError(
+            f"no column of text is called as usual for tokens ({', '.join(TOKEN_NAMES)}); {_there_are(types)}; "
+            "name it with --token-column",
+            _file(file),
+        )
+    return tokens
+
+
+def _sentences_in(types: Mapping[str, Any], tokens: str, sentence: str | None, file: str) -> str:
+    """The column that names the sentence of each row."""
+    sentence = sentence or _usual([name for name in types if name != tokens], SENTENCE_NAMES)
+    if sentence is None:
+        raise DataError(
+            f"column {tokens!r:.60} holds a text a row, and no column is called as usual for the sentence of each row "
+            f"({', '.join(SENTENCE_NAMES)}); {_there_are(types)}; name it with --sentence-column, or a column of lists "
+            "of tokens with --token-column",
+            _file(file),
+        )
+    if not _is_column(types[sentence]):
+        kind = types[sentence]
+        raise DataError(
+            f"column {sentence!r:.60} is {kind}; a sentence is named by text or a whole number", _file(file)
+        )
+    return sentence
 
 
 def _usual(names: Sequence[str], usual: Sequence[str]) -> str | None:
@@ -704,27 +728,19 @@ class _Pieces:
         self._lengths, self._lines, self._names = list[Int64](), list[Int64](), list[Any]()
 
     def add(self, part: Part) -> None:
-        """Append a part; its sentences are found in the end, as one may go on in the next part."""
-        by_rows = self._schema.sentence is None
+        """Append a part; sentences of rows are found in the end, as one may go on in the next part."""
+        in_lists = self._schema.sentence is None
         first = part.first_row
-        for table in self._schema.blocks(part.table) if by_rows else [part.table]:
-            corpus = self._schema.corpus(table, first) if by_rows else self._tokens(table, first)
-            self._lengths.append(np.diff(corpus.given_offsets))
+        for table in self._schema.blocks(part.table) if in_lists else [part.table]:
+            corpus = self._schema.rows(table, first)
+            self._lengths.append(np.diff(corpus.offsets))
             self._lines.append(corpus.lines)
             for index, ids, column in zip(self._index, self._ids, corpus.columns, strict=True):
                 number = [index.setdefault(value, len(index)) for value in column.values]
                 ids.append(np.array(number, dtype=np.int32)[column.ids])
             first += table.num_rows
-
-    def _tokens(self, table: Any, first_row: int) -> Columns:
-        """The rows of a part, all as one sentence."""
-        schema = self._schema
-        self._names.append(table.column(schema.sentence))
-        rows = np.arange(first_row + 1, first_row + 1 + table.num_rows)
-        corpus = Columns(schema.file, offsets_of([table.num_rows]), rows, [], format=schema.format)
-        corpus.columns = [schema._column(corpus, name, _whole(table.column(name))) for name in schema.names]
-        schema._check_tokens(corpus)
-        return corpus
+        if not in_lists:
+            self._names.append(part.table.column(self._schema.sentence))
 
     def corpus(self) -> Columns:
         """All parts together."""
@@ -736,7 +752,7 @@ class _Pieces:
         corpus = Columns(schema.file, offsets, lines, columns, names=list(schema.names), format=schema.format)
         if schema.sentence is not None:
             chunks = chain.from_iterable(names.chunks for names in self._names)
-            corpus.offsets = schema._offsets(corpus, _whole(pyarrow().chunked_array(chunks)))
+            corpus.offsets = schema.offsets(corpus, pyarrow().chunked_array(chunks))
         if corpus.n_columns == 1:
             corpus.unlabelled = int(lines[0])
         corpus.offsets = np.unique(corpus.offsets)
