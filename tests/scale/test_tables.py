@@ -220,9 +220,9 @@ def test_files_of_one_run_have_the_same_columns(tagger, tmp_path):
     pq.write_table(table, tmp_path / "a.parquet")
     pq.write_table(table.select(["more", "tokens", "pos"]), tmp_path / "b.parquet")
     pq.write_table(table.append_column("zz", table.column("pos")), tmp_path / "c.parquet")
-    files = [(str(tmp_path / f"{name}.parquet"), "parquet") for name in "abc"]
+    files = {str(tmp_path / f"{name}.parquet"): "parquet" for name in "abc"}
     assert check_alike(tagger, files, {}, Labelling()) == 9
     renamed = table.rename_columns(["id", "tokens", "vector", "tags", "more"])
     pq.write_table(renamed, tmp_path / "d.parquet")
     with pytest.raises(DataError, match=r"d.parquet: .* are tokens, tags here, but tokens, pos in .*a.parquet"):
-        check_alike(tagger, [*files, (str(tmp_path / "d.parquet"), "parquet")], {}, Labelling())
+        check_alike(tagger, {**files, str(tmp_path / "d.parquet"): "parquet"}, {}, Labelling())

@@ -212,20 +212,21 @@ def _tag_parts(
     """Label several files, each to the end before the next; all of Parquet and Arrow are looked at first."""
     read = {part: copy(files).like(tagger.data_, part) for part, _ in parts}
     formats = {part: read[part].format_of(part)[0] for part, _ in parts}
-    arrow = [(part, format) for part, format in formats.items() if format in ARROW and how.nbest is None]
+    arrow = {part: format for part, format in formats.items() if format in ARROW and how.nbest is None}
     n_rows = 0
     if arrow:
         from loglinear.scale.tables import check_alike
 
         n_rows = check_alike(tagger, arrow, files.naming(), _labelling(how, files))
+        n_rows = n_rows if len(arrow) == len(parts) else 0  # of other files nobody knows how many they have
     done, empty = 0, list[str]()
     try:
         with ProgressDisplay(screen, f"{len(parts):,} files", len(parts), n_rows) as display:
             for part, target in parts:
                 os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
                 display.begin(part)
-                if (part, formats[part]) in arrow:
-                    counts = _tag_arrow(tagger, part, target, formats[part], how, read[part], display.observe)
+                if part in arrow:
+                    counts = _tag_arrow(tagger, part, target, arrow[part], how, read[part], display.observe)
                     if not counts.tokens:
                         empty.append(part)
                 else:

@@ -254,16 +254,14 @@ def tag_file(
     return counts
 
 
-def check_alike(
-    tagger: SequencePredictor, files: Collection[tuple[str, str]], naming: Mapping[str, Any], how: Labelling
-) -> int:
+def check_alike(tagger: SequencePredictor, files: Mapping[str, str], naming: Mapping[str, Any], how: Labelling) -> int:
     """Check that all Parquet and Arrow files can be opened and call the columns that are looked at the same.
 
     Parameters
     ----------
     tagger : SequencePredictor
-    files : collection of (str, str)
-        Paths and formats.
+    files : mapping of str to str
+        Paths to formats.
     naming, how
         As for :func:`tag_file`.
 
@@ -274,7 +272,7 @@ def check_alike(
     """
     first: tuple[str, list[str], str | None] | None = None
     n_rows = 0
-    for path, format in files:
+    for path, format in files.items():
         with ArrowFile(path, format) as file:
             tables = TableTagger(tagger, TokenSchema.of(file.schema, file.name, format=format, **naming), how)
             n_rows += file.n_rows or 0

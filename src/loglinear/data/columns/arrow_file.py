@@ -539,7 +539,7 @@ class ArrowFile:
             size = self._reader.metadata.row_group(number).total_byte_size
             if wrong := too_large(size):
                 raise DataError(f"reading row group {number + 1} {wrong}", self.name)
-            return self._reader.read_row_group(number, columns=columns)
+            return self._reader.read_row_group(number, columns=columns, use_threads=False)
         batch = self._reader.read_next_batch() if self.n_parts is None else self._reader.get_batch(number)
         batch.validate(full=True)  # nothing else checks offsets and text of such files
         table = pyarrow().Table.from_batches([batch])
