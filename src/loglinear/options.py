@@ -55,6 +55,9 @@ class File:
         Of a file that is written: what is appended to its name for others, written beside it.
     folder : bool
         Whether it is a folder.
+    parts : bool
+        Of a file that is read: whether a glob or a folder may name several. Of one that is written: whether it is then
+        the folder of as many files.
     settings : type, optional
         The class of the options to read where the value is OPTION=VALUES, as in ``template=own.txt,ner``.
     """
@@ -66,6 +69,7 @@ class File:
     resumed: bool = False
     beside: tuple[str, ...] = ()
     folder: bool = False
+    parts: bool = False
     settings: type | None = None
 
 
@@ -73,7 +77,9 @@ READ = File()
 READ_JSON = File(suffix=".json")
 READ_TEMPLATE = File(words=("chunking", "pos", "ner", "words"))
 READ_FOLDER = File(folder=True)
+READ_PARTS = File(parts=True)
 WRITTEN = File(written=True, piped=True)
+WRITTEN_PARTS = File(written=True, piped=True, parts=True)
 WRITTEN_FILE = File(written=True)  # not to standard output
 TRAINED_MODEL = File(written=True, beside=(".checkpoint",))
 WRITTEN_CHART = File(written=True, suffix=".svg")

@@ -17,11 +17,11 @@ from loglinear.options import READ, READ_TEMPLATE, WRITTEN, WRITTEN_CHART, File
 WORDS = {
     "--algorithms", "--annotation", "--base", "--beam", "--bias", "--borders", "--bundled", "--category",
     "--choose", "--class-weight", "--classifier", "--column", "--comments", "--components", "--corpus",
-    "--covariance", "--criteria", "--criterion", "--decoding", "--edge", "--factor", "--features", "--format",
-    "--from", "--gaps", "--halving", "--horizontal", "--ignore", "--kernel", "--label", "--labels", "--labels-key",
-    "--marks", "--max-length", "--method", "--metric", "--multiclass", "--number", "--offsets", "--optimizer",
-    "--output-format", "--overlaps", "--peer-most", "--plot-columns", "--precision", "--prior", "--scheme",
-    "--segment-features", "--sentence-column", "--sentences", "--separator", "--set", "--sizes", "--start",
+    "--covariance", "--criteria", "--criterion", "--decoding", "--edge", "--existing", "--factor", "--features",
+    "--format", "--from", "--gaps", "--halving", "--horizontal", "--ignore", "--kernel", "--label", "--labels",
+    "--labels-key", "--marks", "--max-length", "--method", "--metric", "--multiclass", "--number", "--offsets",
+    "--optimizer", "--output-format", "--overlaps", "--peer-most", "--plot-columns", "--precision", "--prior",
+    "--scheme", "--segment-features", "--sentence-column", "--sentences", "--separator", "--set", "--sizes", "--start",
     "--states", "--structure", "--tags", "--task", "--text", "--text-key", "--threads", "--to", "--token-column",
     "--memory", "--tokens-key", "--transitions", "--ways", "--words", "-k", "name", "names", "split",
 }  # fmt: skip

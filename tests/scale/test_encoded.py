@@ -12,7 +12,7 @@ from loglinear import Tagger, read_columns
 from loglinear.data.columns.corpus import Columns
 from loglinear.data.corpora.bundled import bundled_text
 from loglinear.errors import DataError, OptionError
-from loglinear.scale.encoded import CORPUS, ENCODING, MANIFEST, encode, open_encoded, parts_of, read_parts
+from loglinear.scale.encoded import CORPUS, ENCODING, MANIFEST, encode, files_of, open_encoded, read_parts
 
 OPTIONS = {"template": "chunking"}
 
@@ -175,4 +175,4 @@ def test_parts_need_the_same_columns():
 
 def test_a_pattern_without_files_is_an_error(tmp_path):
     with pytest.raises(DataError, match=r"\*\.gz: no file matches"):
-        parts_of([f"{tmp_path}/*.gz"])
+        files_of([f"{tmp_path}/*.gz"])

@@ -151,7 +151,16 @@ def _visible_mistakes() -> Iterator[None]:
         mistake: Any = error
         if isinstance(getattr(error, "message", None), str) and hasattr(error, "format_message"):
             mistake.message = visible(mistake.message) + _their_option(getattr(error, "option_name", ""))
+            if "unexpected extra argument" in mistake.message:
+                mistake.message += _quotes(getattr(error, "ctx", None))
         raise
+
+
+def _quotes(context: Any) -> str:
+    """For arguments that a shell has made of a glob: how to name several files, where a verb takes them."""
+    files = getattr(getattr(getattr(context, "command", None), "callback", None), "files", {})
+    takes_several = any(file.parts and not file.written for file in files.values())
+    return "; name several files by a folder, or by a glob in quotes: 'parts/*.parquet'" if takes_several else ""
 
 
 def _their_option(name: str) -> str:

@@ -93,6 +93,7 @@ def convert_command(
     loglinear data convert export.json -o corpus --to brat     (from Label Studio, to a folder)
     loglinear data convert spans.jsonl --from doccano -o train.spacy --borders snap     (spaCy must be installed)
     loglinear data convert dev.conllu --column upos -o dev.txt
+    loglinear data convert train.txt -o train.parquet     (pyarrow must be installed: pip install 'loglinear[parquet]')
     """
     from loglinear.data import Attributes, atomic_output, write_attributes
     from loglinear.data.columns import format_names, sniffed_source
@@ -113,7 +114,7 @@ def convert_command(
         return
     files.format = found
     column = files.column
-    if to == "conllu" and found not in ("conllu", "csv", "tsv"):
+    if to == "conllu" and found not in ("conllu", "csv", "tsv", "parquet", "arrow"):
         files.column = None  # it names a column of the output
     corpus = files.read(stream, labels=found != "conllu" or files.column is not None)
     if isinstance(corpus, Attributes):
@@ -133,7 +134,10 @@ def convert_command(
 def _format_by_name(output: str) -> str:
     """The format that a file's name says."""
     name = output.lower().removesuffix(".gz")
-    endings = {".conllu": "conllu", ".spacy": "docbin", ".ann": "brat", ".csv": "csv", ".tsv": "tsv", ".txt": "columns"}
+    endings = {
+        ".conllu": "conllu", ".spacy": "docbin", ".ann": "brat", ".csv": "csv", ".tsv": "tsv", ".txt": "columns",
+        ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow",
+    }  # fmt: skip
     for ending, format in endings.items():
         if name.endswith(ending):
             return format
@@ -185,5 +189,9 @@ def _write_rows(corpus: Columns, out: BinaryIO, to: str, files: CorpusOptions, c
         write_columns(plain, out)
     elif to == "jsonl":
         write_jsonl(plain, out, tokens_key=files.tokens_key, labels_key=files.labels_key or "labels")
+    elif to in ("parquet", "arrow"):
+        from loglinear.data.columns.arrow_file import write_arrow_columns
+
+        write_arrow_columns(plain, out, to)
     else:
         write_table_columns(plain, out, to)

@@ -43,12 +43,12 @@ def encode_command(
     from loglinear import mapped
     from loglinear.data import Columns
     from loglinear.errors import DataError
-    from loglinear.scale.encoded import encode, parts_of, read_parts
+    from loglinear.scale.encoded import encode, files_of, read_parts
 
     out = common.console(quiet)
     template = common.read_template(model.template)
     with pages.paging():
-        paths = parts_of(sources)
+        paths = files_of(sources)
         with common.working(out, f"reading {paths[0]}" + (f" and {len(paths) - 1} more" if paths[1:] else "")):
             corpus = read_parts(sources, files.read)
         if not isinstance(corpus, Columns):

@@ -120,7 +120,7 @@ def eval_command(
 def _check_has_both(corpus: Columns | Attributes, column: str | None) -> None:
     """Reject a file that has one labelling, where the gold labels and the predicted ones are looked for in it."""
     origin = getattr(corpus, "format", "columns")
-    if column is not None or origin not in ("columns", "jsonl", "text", "csv", "tsv"):
+    if column is not None or origin not in ("columns", "jsonl", "text", "csv", "tsv", "parquet", "arrow"):
         both = f"; its predictions are compared with --pred {corpus.name}" if origin == "label-studio" else ""
         raise OptionError(
             f"{corpus.name} holds one labelling; compare it with another file (--pred) or with a model (--model){both}"

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from loglinear.errors import OptionError
-from loglinear.options import File, declared
+from loglinear.options import READ, WRITTEN_FOLDER, File, declared
 
 PIPE = "-"
+PART = File(written=True, parts=True)  # one of the files in a folder
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def check(files: Iterable[Named]) -> None:
     Files are compared by what they are, not by their names: links, hard links and redirected standard streams are
     seen through. Devices and pipes may be named any number of times.
     """
-    files = list(files)
+    files = list(_spread(list(files)))
     inputs = (each for each in files if not (each.file.written or each.file.folder))
     taken = {key: f"the input {each.path}" for each in inputs for key in _keys(each.path, 0)}
     for each in (each for each in files if each.file.written):
@@ -60,6 +61,25 @@ def check(files: Iterable[Named]) -> None:
                 other = taken.setdefault(key, each.flag)
                 if other != each.flag:
                     _reject(each, path, other)
+
+
+def _spread(files: list[Named]) -> Iterator[Named]:
+    """The files with parts in the place of what names several, and for each a file in the folder to write to."""
+    found = {}
+    for each in files:
+        if each.file.parts and not each.file.written:
+            from loglinear.scale.parts import parts_of
+
+            found[each] = parts_of(each.path)
+    parts = next((names for names in found.values() if names is not None), None)
+    for each in files:
+        if parts is None or not each.file.parts:
+            yield each
+        elif not each.file.written:
+            yield from (Named(each.flag, name, READ) for name in found[each] or [])
+        elif each.path != PIPE:
+            yield Named(each.flag, each.path, WRITTEN_FOLDER)
+            yield from (Named(each.flag, os.path.join(each.path, os.path.basename(name)), PART) for name in parts)
 
 
 def check_place(output: Named) -> None:
@@ -77,6 +97,8 @@ def check_place(output: Named) -> None:
         raise OptionError(f"{path}: charts are written as SVG; name a file that ends in {file.suffix}")
     if file.folder:
         _check_folder(path)
+        return
+    if file is PART and not os.path.lexists(path):  # its folder has been checked
         return
     for each in (path, *_beside(output)):
         _check_file(each)

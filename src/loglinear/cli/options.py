@@ -58,8 +58,8 @@ ESTIMATORS = "loglinear.estimators.options"
 WORDS = "loglinear.words"  # key of a context's notes: the words given after switches, by parameter
 GRID = File(settings=TaggerOptions)  # OPTION=VALUES
 FORMATS = (
-    "auto (by content and name), columns, conllu, crfsuite, jsonl, text, csv, tsv, or of texts with spans prodigy, "
-    "doccano, spacy, docbin, label-studio, label-studio-min, brat"
+    "auto (by content and name), columns, conllu, crfsuite, jsonl, text, csv, tsv, parquet, arrow, or of texts with "
+    "spans prodigy, doccano, spacy, docbin, label-studio, label-studio-min, brat"
 )
 
 
@@ -373,16 +373,22 @@ class CorpusOptions:
     )
     text_key: str | None = option("texts with spans: key of the text", default=None, panel=NAMED, metavar="KEY")
     label_names: str | None = option(
-        "JSON Lines: what labels given as numbers mean, from 0: O,B-PER,I-PER, or a .txt file with a name a line",
+        "JSON Lines, Parquet: what labels given as numbers mean, from 0: O,B-PER,I-PER, or a .txt file with a name a "
+        "line",
         default=None,
         panel=NAMED,
         metavar="NAMES",
         file=File(suffix=".txt"),
     )
     sentence_column: str | None = option(
-        "tables: column that names the sentence, in its first row or in each", default=None, panel=NAMED, metavar="NAME"
+        "tables, Parquet: column that names the sentence, in its first row or in each",
+        default=None,
+        panel=NAMED,
+        metavar="NAME",
     )
-    token_column: str | None = option("tables: column of the tokens", default=None, panel=NAMED, metavar="NAME")
+    token_column: str | None = option(
+        "tables, Parquet: column of the tokens, or of lists of them", default=None, panel=NAMED, metavar="NAME"
+    )
     scheme: str = option(
         "how spans become labels of tokens", default="bio", choices=("bio", "iob1", "bioes", "bilou"), panel=NAMED
     )
@@ -438,7 +444,7 @@ class CorpusOptions:
         from loglinear.data.files import source_name
 
         name = source_name(path)
-        chosen, source = self._format_of(path)
+        chosen, source = self.format_of(path)
         try:
             corpus = self._read(chosen, source, layout, docstart_is_token, tuple(label_keys), labels, open_label)
         except DataError as error:
@@ -492,7 +498,7 @@ class CorpusOptions:
             said["format"] = "crfsuite"
         return {name: value for name, value in said.items() if value != declared(CorpusOptions)[name].default}
 
-    def _format_of(self, path: Source) -> tuple[str, Source]:
+    def format_of(self, path: Source) -> tuple[str, Source]:
         """The format of a file, and the source to read it from."""
         from loglinear.data import format_of
         from loglinear.data.columns import sniffed_source
@@ -525,6 +531,8 @@ class CorpusOptions:
             return self._read_spans(source, chosen, labels and bool(label_keys), open_label, predicted)
         if chosen in ("csv", "tsv"):
             return read(source, chosen, sentence=self.sentence_column, tokens=self.token_column)
+        if chosen in ("parquet", "arrow"):
+            return read(source, chosen, **self.naming())
         if chosen != "columns":
             return read(source, chosen)
         how: dict[str, Any] = {"separator": self.separator, "comments": self.comments}
@@ -554,6 +562,13 @@ class CorpusOptions:
         for each in caught:
             warn(str(each.message))
         return corpus  # type: ignore[return-value]  # of these formats
+
+    def naming(self) -> dict[str, Any]:
+        """What the columns of a Parquet or Arrow file are: options of its reader."""
+        return {
+            "sentence": self.sentence_column, "tokens": self.token_column, "labels": self.column,
+            "label_names": self._label_names(),
+        }  # fmt: skip
 
     def convention(self, predicted: bool = False) -> Convention:
         """How texts with spans are read and written."""

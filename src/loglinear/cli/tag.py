@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+import os
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from copy import copy
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Self
 
 import typer
 
-from loglinear.cli.common import console, working
-from loglinear.cli.options import ModelFile, Output, ReadingLabels, Threads
-from loglinear.errors import DataError, InfeasibleError, OptionError
+from loglinear.cli.common import PLAIN_SECONDS, Screen, console, working
+from loglinear.cli.options import ModelFile, ReadingLabels, Threads, warn
+from loglinear.errors import DataError, LoglinearError, OptionError
 from loglinear.kernels import compile_without_scipy
-from loglinear.options import READ, READ_JSON, option, options
+from loglinear.options import READ_JSON, READ_PARTS, WRITTEN_PARTS, option, options
+from loglinear.streams import visible
 from loglinear.wording import how_many
 
 if TYPE_CHECKING:
     from loglinear.arrays import Float, Int32
     from loglinear.cli.options import CorpusOptions
     from loglinear.data import Attributes, Column, Columns
-    from loglinear.estimators.tagger.predict import SequencePredictor
+    from loglinear.data.files import Source
+    from loglinear.estimators.tagger.predict import LoadedTagger, SequencePredictor
+    from loglinear.scale.tables import Counts, Labelling
+
+ARROW = ("parquet", "arrow")  # formats that are labelled part by part
+QUIET_SECONDS = 2.0  # before progress is shown
 
 
 @options
@@ -39,6 +48,12 @@ class TagOptions:
     output_format: str | None = option(
         "format to write: that of the input if not given, or another that --format takes", default=None
     )
+    existing: str = option(
+        "of several files, what becomes of those that are in the output folder already: refuse to begin, overwrite "
+        "them, or keep them and label the others",
+        default="refuse",
+        choices=("refuse", "overwrite", "keep"),
+    )
 
 
 def tag_command(
@@ -46,12 +61,23 @@ def tag_command(
     how: TagOptions,
     files: ReadingLabels,
     input: Annotated[
-        str, typer.Argument(metavar="INPUT", help="File to label (also .gz, or - for standard input)."), READ
+        str,
+        typer.Argument(
+            metavar="INPUT",
+            help="File to label (also .gz, or - for standard input); or several: a folder, or a glob in quotes.",
+        ),
+        READ_PARTS,
     ] = "-",
-    output: Output = "-",
+    output: Annotated[
+        str,
+        typer.Option("-o", "--output", help="Where to write; - is standard output. Of several files a folder."),
+        WRITTEN_PARTS,
+    ] = "-",
     threads: Threads = None,
 ) -> None:
     """Label a file: it comes out in its own format, with the predicted labels appended or the predicted spans in place.
+
+    Several files, named by a folder or a glob, are labelled one after the other into a folder, each under its own name.
 
     Examples
     --------
@@ -62,11 +88,12 @@ def tag_command(
     loglinear tag ner.model tasks.json --marginals -o predictions.json     (Label Studio: predictions with scores)
     loglinear tag pos.model test.conllu --column upos -o tagged.conllu
     loglinear tag ner.model news.txt --format text --output-format prodigy -o to-correct.jsonl
+    loglinear tag ner.model news.parquet -o tagged.parquet     (row group by row group; lists of tokens, or long)
+    loglinear tag ner.model 'parts/*.parquet' -o tagged     (a folder, with a file for each)
+    loglinear tag ner.model 'parts/*.parquet' -o tagged --existing keep     (goes on where it was stopped)
     echo "Anna Berg lives in Oslo" | loglinear tag words.model - --format text     (a model that looks at words only)
     """
     compile_without_scipy()
-    from loglinear.data import atomic_output
-    from loglinear.estimators.tagger.inputs import ANY, annotation_of
     from loglinear.estimators.tagger.predict import LoadedTagger
 
     if how.nbest is not None and (how.marginals or how.decoding != "viterbi"):
@@ -75,11 +102,38 @@ def tag_command(
         raise OptionError(
             "--label-column goes with --force, which keeps the labels of that column; give both, or neither"
         )
-    tagger = LoadedTagger.load(model, threads)
-    screen = console()
-    with working(screen, f"reading {input}"):
-        files = files.like(tagger.data_, input)
-        corpus = files.read(input, layout=True, labels=how.force, open_label=ANY if how.force else None)
+    parts = _parts(input, output, files, how)
+    tagger, screen = LoadedTagger.load(model, threads), console()
+    if parts is None:
+        _tag_file(tagger, input, output, how, files, screen)
+    else:
+        _tag_parts(tagger, parts, how, files, screen)
+
+
+def _tag_file(
+    tagger: LoadedTagger, input: str, output: str, how: TagOptions, files: CorpusOptions, screen: Screen
+) -> None:
+    """Label one file."""
+    files = files.like(tagger.data_, input)
+    format, source = files.format_of(input)
+    if format in ARROW and how.output_format in (None, format) and how.nbest is None:
+        with ProgressDisplay(screen, input) as display:
+            _tag_arrow(tagger, source, output, format, how, files, display.observe)
+    else:
+        _tag_corpus(tagger, source if input == "-" else input, output, how, files, screen)
+
+
+def _tag_corpus(
+    tagger: LoadedTagger, source: Source, output: str, how: TagOptions, files: CorpusOptions, screen: Screen
+) -> int:
+    """Label a file that is read as a whole; returns its number of tokens."""
+    from loglinear.data import atomic_output
+    from loglinear.data.files import source_name
+    from loglinear.estimators.tagger.inputs import ANY, annotation_of
+    from loglinear.estimators.tagger.predict import located
+
+    with working(screen, f"reading {source_name(source)}"):
+        corpus = files.read(source, layout=True, labels=how.force, open_label=ANY if how.force else None)
     given = None
     if how.force:
         _check_label_column(tagger, corpus, files.label_column)
@@ -95,17 +149,181 @@ def tag_command(
                 corpus, decoding=how.decoding, given=given, cost=how.cost, confidence=how.marginals
             )
             write.labels(out, labels, tagger.classes_, confidence)
+    return corpus.n_tokens
 
 
-@contextmanager
-def located(corpus: Columns | Attributes) -> Iterator[None]:
-    """Report the line of a sentence that no labelling fits."""
+def _tag_arrow(
+    tagger: LoadedTagger,
+    source: Source,
+    output: str,
+    format: str,
+    how: TagOptions,
+    files: CorpusOptions,
+    observe: Callable[[Counts], None],
+) -> Counts:
+    """Label a Parquet or Arrow file part by part."""
+    from loglinear.scale.tables import tag_file
+
+    return tag_file(tagger, source, output, format, files.naming(), _labelling(how, files), observe)
+
+
+def _labelling(how: TagOptions, files: CorpusOptions) -> Labelling:
+    from loglinear.scale.tables import Labelling
+
+    label: int | str | None = None
+    if how.force:
+        label = files.label_column if files.column is None else files.column
+    return Labelling(how.decoding, how.cost, how.marginals, label)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Several files.
+
+
+def _parts(input: str, output: str, files: CorpusOptions, how: TagOptions) -> list[tuple[str, str]] | None:
+    """The files to label and where their outputs go; None if the input is one file."""
+    from loglinear.scale.parts import left_to_do, parts_of
+
+    names = None if input == "-" or files.format == "brat" else parts_of(input)
+    if names is None:
+        if how.existing != "refuse":
+            raise OptionError(f"--existing {how.existing} is about the files of a folder; {input} is one file")
+        return None
+    if not names:
+        raise DataError(
+            "there is no such file" if not os.path.isdir(input) else "there is no file in the folder", input
+        )
+    if output == "-":
+        raise OptionError(f"{input} is {how_many(len(names), 'file')}: name a folder for their outputs with -o")
+    if how.output_format is not None:
+        raise OptionError(
+            f"--output-format {how.output_format}: of several files each is written under its own name, and so in its "
+            "own format; leave it out"
+        )
+    pairs = left_to_do(names, output, how.existing)
+    if len(pairs) < len(names):
+        warn(f"{how_many(len(names) - len(pairs), 'file')} of {len(names):,} are in {output} already and are kept")
+    return pairs
+
+
+def _tag_parts(
+    tagger: LoadedTagger, parts: list[tuple[str, str]], how: TagOptions, files: CorpusOptions, screen: Screen
+) -> None:
+    """Label several files, each to the end before the next; all of Parquet and Arrow are looked at first."""
+    read = {part: copy(files).like(tagger.data_, part) for part, _ in parts}
+    formats = {part: read[part].format_of(part)[0] for part, _ in parts}
+    arrow = {part: format for part, format in formats.items() if format in ARROW and how.nbest is None}
+    n_rows = 0
+    if arrow:
+        from loglinear.scale.tables import check_alike
+
+        n_rows = check_alike(tagger, arrow, files.naming(), _labelling(how, files))
+        n_rows = n_rows if len(arrow) == len(parts) else 0  # of other files nobody knows how many they have
+    done, empty = 0, list[str]()
     try:
-        yield
-    except InfeasibleError as error:
-        first = int(corpus.offsets[error.sequence])
-        message = "the model's constraints and the labels given leave no labelling for the sentence that begins here"
-        raise corpus.error(message + error.hint, first) from None
+        with ProgressDisplay(screen, f"{len(parts):,} files", len(parts), n_rows) as display:
+            for part, target in parts:
+                os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
+                display.begin(part)
+                if part in arrow:
+                    counts = _tag_arrow(tagger, part, target, arrow[part], how, read[part], display.observe)
+                    if not counts.tokens:
+                        empty.append(part)
+                else:
+                    own = copy(read[part])  # reading finds the number of the label column
+                    display.count(_tag_corpus(tagger, part, target, how, own, console(quiet=True)))
+                done += 1
+                display.finish()
+    except LoglinearError as error:
+        if not done:
+            raise
+        kept = (
+            f"{how_many(done, 'file')} of {len(parts):,} had been labelled before; --existing keep goes on after them"
+        )
+        raise DataError(f"{error}; {kept}") from None
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted: {done:,} of {how_many(len(parts), 'file')} are labelled; with --existing keep the same "
+            "command goes on"
+        ) from None
+    if empty:
+        others = f" and {how_many(len(empty) - 1, 'other')}" if len(empty) > 1 else ""
+        warn(f"no tokens in {empty[0]}{others}: what is written for them has none either")
+
+
+class ProgressDisplay:
+    """A bar over files and rows in a terminal, and a line every few seconds elsewhere, if it takes more than two.
+
+    Parameters
+    ----------
+    screen : Screen
+    what : str
+        What is labelled.
+    n_files : int
+    n_rows : int
+        Of all files; 0 if that is not known.
+    """
+
+    def __init__(self, screen: Screen, what: str, n_files: int = 1, n_rows: int = 0) -> None:
+        self._screen, self._what, self._n_files, self._n_rows = screen, what, n_files, n_rows
+        self._files = self._rows = self._tokens = 0  # of finished files
+        self._now: Counts | None = None
+        self._began = self._shown = time.perf_counter()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def begin(self, part: str) -> None:
+        """The next file."""
+        self._what, self._now = part, None
+        self._show()
+
+    def observe(self, counts: Counts) -> None:
+        """So much of the file is done."""
+        self._now = counts
+        if self._n_files == 1:
+            self._n_rows = counts.of_rows or 0
+        self._show()
+
+    def count(self, n_tokens: int) -> None:
+        """A file of so many tokens is done that was labelled as a whole."""
+        self._tokens += n_tokens
+
+    def finish(self) -> None:
+        """The file is done."""
+        if self._now is not None:
+            self._rows, self._tokens = self._rows + self._now.rows, self._tokens + self._now.tokens
+        self._files, self._now = self._files + 1, None
+        self._show()
+
+    def _show(self) -> None:
+        now = time.perf_counter()
+        if self._screen.quiet or now - self._began < QUIET_SECONDS:
+            return
+        rows, tokens = self._rows, self._tokens
+        if self._now is not None:
+            rows, tokens = rows + self._now.rows, tokens + self._now.tokens
+        speed = f"{tokens:,} tokens  {tokens / (now - self._began):,.0f} tokens/s"
+        share = rows / self._n_rows if self._n_rows else self._files / self._n_files
+        if self._screen.is_terminal:
+            if self._bar is None:
+                from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+                text = TextColumn("{task.description}", markup=False)
+                self._bar = Progress(text, BarColumn(), TimeRemainingColumn(), console=self._screen, transient=True)
+                self._bar.start()
+                self._task = self._bar.add_task("", total=1.0)
+            self._bar.update(self._task, completed=min(1.0, share), description=visible(f"{self._what}  {speed}"))
+        elif now - self._shown >= PLAIN_SECONDS:
+            self._shown = now
+            of = f"{self._files:,} of {self._n_files:,} files  " if self._n_files > 1 else ""
+            self._screen.print(f"{of}{self._what}  {100 * share:.0f} %  {speed}")
 
 
 def _check_label_column(tagger: SequencePredictor, corpus: Columns | Attributes, label_column: int) -> None:
@@ -179,10 +397,12 @@ def writer(corpus: Columns | Attributes, files: CorpusOptions, format: str | Non
         return _ConlluWriter(corpus, files.column)
     if chosen in ("csv", "tsv"):
         return _TableWriter(corpus, chosen)
+    if chosen in ARROW:
+        return _ArrowWriter(corpus, chosen)
     from loglinear.data.spans import FORMATS
 
     if chosen not in FORMATS:
-        others = f"columns, jsonl, conllu, csv, tsv, {', '.join(FORMATS)}"
+        others = f"columns, jsonl, conllu, csv, tsv, {', '.join((*ARROW, *FORMATS))}"
         raise OptionError(f"--output-format {chosen}: choose one of {others}")
     return _SpanWriter(corpus, chosen, files)
 
@@ -297,6 +517,20 @@ class _TableWriter(Writer):
         if confidence is not None:
             appended["confidence"] = confidence.tolist()
         write_table_columns(self._corpus, out, self.format, appended)
+
+
+class _ArrowWriter(Writer):
+    def __init__(self, corpus: Columns, format: str) -> None:
+        self._corpus, self.format = corpus, format
+
+    def labels(self, out: BinaryIO, labels: Int32, names: list[str], confidence: Float | None) -> None:
+        from loglinear.data import Column
+        from loglinear.data.columns.arrow_file import write_arrow_columns
+
+        further: dict[str, Any] = {"predicted": Column(labels, names)}
+        if confidence is not None:
+            further["confidence"] = confidence.astype("float32")
+        write_arrow_columns(self._corpus, out, self.format, further)
 
 
 class _SpanWriter(Writer):

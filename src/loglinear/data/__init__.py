@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loglinear.data.columns import format_of, read, read_spans
+    from loglinear.data.columns.arrow_file import read_arrow_columns, write_arrow_columns
     from loglinear.data.columns.attribute_file import read_attributes, write_attributes
     from loglinear.data.columns.column_file import read_columns, write_columns
     from loglinear.data.columns.conllu_file import read_conllu_columns, write_conllu_columns
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "columns": "format_of read read_spans",
+    "columns.arrow_file": "read_arrow_columns write_arrow_columns",
     "columns.attribute_file": "read_attributes write_attributes",
     "columns.column_file": "read_columns write_columns",
     "columns.conllu_file": "read_conllu_columns write_conllu_columns",
@@ -52,6 +54,7 @@ __all__ = [
     "from_datasets",
     "from_frame",
     "read",
+    "read_arrow_columns",
     "read_attributes",
     "read_columns",
     "read_conllu",
@@ -62,6 +65,7 @@ __all__ = [
     "read_text",
     "read_texts",
     "read_vectors",
+    "write_arrow_columns",
     "write_attributes",
     "write_columns",
     "write_conllu",

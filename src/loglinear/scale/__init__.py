@@ -1,1 +1,32 @@
-"""Corpora beyond memory and beyond one machine."""
+"""Room for what is larger than a process: corpora beyond memory, files part by part, models inside other engines.
+
+    encoded    a corpus in numbers, in a folder
+    tables     labels of Arrow tables, and of Parquet and Arrow files part by part
+    parts      the files that a glob or a folder names, and where the output of each goes
+    models     model files, loaded once a process
+    frames     :func:`tag_frame`, for pandas and Dask's ``map_partitions``
+    datasets   :class:`BatchTagger`, for ``map`` of Hugging Face's ``datasets``
+    spark      ``tag_udf``, for Spark
+
+All but ``encoded``, ``parts`` and ``models`` need pyarrow (``pip install 'loglinear[parquet]'``).
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from loglinear.scale.datasets import BatchTagger
+    from loglinear.scale.frames import tag_frame
+
+_HOMES = {"BatchTagger": "datasets", "tag_frame": "frames"}
+__all__ = ["BatchTagger", "tag_frame"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'loglinear.scale' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"loglinear.scale.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -16,7 +16,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from loglinear.estimators.tagger.inputs import encoder_for
 from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.features.stored import EncodedColumns, Encoding, recipe_of
 from loglinear.model_file import Reader, read, save, string_arrays
+from loglinear.scale.parts import parts_of
 from loglinear.system import temporary_folder
 
 MANIFEST, CORPUS, ENCODING = "manifest.json", "corpus", "encoding"
@@ -101,22 +101,20 @@ class _naming:
             raise DataError(f"cannot be read: {error.strerror or error}", self._path) from None
 
 
-def parts_of(sources: Sequence[str]) -> list[str]:
-    """The files that paths and patterns such as ``parts/*.gz`` name; those of a pattern in the order of their names."""
+def files_of(sources: Sequence[str]) -> list[str]:
+    """The files that paths, folders and patterns such as ``parts/*.gz`` name (:func:`loglinear.scale.parts.parts_of`)."""
     found: list[str] = []
     for source in sources:
-        matching = (
-            sorted(glob(source, recursive=True)) if has_magic(source) and not os.path.exists(source) else [source]
-        )
-        if not matching:
+        parts = parts_of(source)
+        if parts == []:
             raise DataError("no file matches", source)
-        found += matching
+        found += [source] if parts is None else parts
     return found
 
 
 def read_parts(sources: Sequence[str], read_one: Callable[[str], Columns | Attributes]) -> Columns | Attributes:
     """The corpus of one or several files, the same as if they were one."""
-    paths = parts_of(sources)
+    paths = files_of(sources)
     corpora = [read_one(path) for path in paths]
     if len(corpora) == 1:
         return corpora[0]

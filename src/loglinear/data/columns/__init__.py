@@ -54,6 +54,16 @@ ROW_FORMATS = {
     "conllu": "conllu_file read_conllu_columns",
     "csv": "table_file read_table_columns",
     "tsv": "table_file read_table_columns",
+    "parquet": "arrow_file read_arrow_columns",
+    "arrow": "arrow_file read_arrow_columns",
+}
+_NAMED = ("csv", "tsv", "parquet", "arrow")  # those whose reader is told the format, and which have columns with names
+_ENDINGS = {
+    "jsonl": (".jsonl",),
+    "crfsuite": (".crfsuite",),
+    "conllu": (".conllu",),
+    "parquet": (".parquet",),
+    "arrow": (".arrow", ".feather"),
 }
 
 
@@ -75,18 +85,22 @@ def _reader(format: str) -> Callable[..., Columns | Attributes]:
 
 
 def format_of(source: Source) -> str:
-    """Format by extension: ``.jsonl``, ``.crfsuite``, ``.conllu`` (also before ``.gz``), anything else columns."""
+    """Format by extension: ``.jsonl``, ``.crfsuite``, ``.conllu``, ``.parquet``, ``.arrow`` or ``.feather``.
+
+    Also before ``.gz``; anything else is columns.
+    """
     name = source_name(source).lower().removesuffix(".gz")
-    return next((form for form in ("jsonl", "crfsuite", "conllu") if name.endswith(f".{form}")), "columns")
+    return next((format for format, endings in _ENDINGS.items() if name.endswith(endings)), "columns")
 
 
 def sniffed_source(source: Source) -> tuple[str, Source]:
     """The format by name and content, and the source to read from in place of this one, whose beginning may be read.
 
-    The content decides where it is certain: JSON of an annotation tool, CoNLL-U, a long table; else the name.
+    The content decides where it is certain: JSON of an annotation tool, CoNLL-U, a long table, Parquet, Arrow; else the
+    name.
     """
     by_name = format_of(source)
-    if by_name in ("crfsuite", "conllu"):
+    if by_name in ("crfsuite", "conllu", "parquet", "arrow"):
         return by_name, source
     if isinstance(source, str | os.PathLike) and source_name(source) != STDIN:
         if os.path.isdir(source) or source_name(source).lower().endswith(".ann"):
@@ -140,6 +154,11 @@ def _is_object(head: bytes) -> bool:
 
 def _by_content(name: str, head: bytes) -> str | None:
     """The format of a file with this name and beginning, if that is certain."""
+    if head[:1] in (b"P", b"A", b"F", b"\xff"):
+        from loglinear.data.columns.arrow_file import arrow_format_of
+
+        if format := arrow_format_of(head):
+            return format
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:20]
     if start[:1] in (b"{", b"[") or name.endswith(".spacy"):
         from loglinear.data.spans import sniffed
@@ -185,14 +204,14 @@ def read(source: Source, format: str = "auto", **options: Any) -> Columns | Attr
         Also compressed with gzip; of brat a folder, or one document.
     format : str
         ``auto`` goes by the content where that is certain, else by the extension, see :func:`format_of`. Or one of
-        ``columns``, ``conllu``, ``crfsuite``, ``jsonl``, ``text``, ``csv``, ``tsv``, ``prodigy``, ``doccano``,
-        ``spacy``, ``docbin``, ``label-studio``, ``label-studio-min``, ``brat``.
+        ``columns``, ``conllu``, ``crfsuite``, ``jsonl``, ``text``, ``csv``, ``tsv``, ``parquet``, ``arrow``,
+        ``prodigy``, ``doccano``, ``spacy``, ``docbin``, ``label-studio``, ``label-studio-min``, ``brat``.
     **options
         Passed to the reader of that format, for instance ``separator="tab"`` to :func:`read_columns`.
     """
     if format == "auto":
         format, source = sniffed_source(source)
     reader = _reader(format)
-    if reader is read_spans or format in ("csv", "tsv"):
+    if reader is read_spans or format in _NAMED:
         return reader(source, format, **options)
     return reader(source, **options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,7 +12,7 @@ import numpy as np
 
 from loglinear import model_file
 from loglinear.arrays import Float, Int32, Int64, UInt8
-from loglinear.errors import DataError, ModelKindError, OptionError
+from loglinear.errors import DataError, InfeasibleError, ModelKindError, OptionError
 from loglinear.estimators.estimator import Fitted, whole_number
 from loglinear.estimators.options import TaggerOptions
 from loglinear.estimators.tagger import file as tagger_file
@@ -247,6 +249,17 @@ class SequencePredictor(Fitted[SequenceModel]):
     def fourgram_weights_(self) -> dict[tuple[str, ...], float]:
         """{(label three back, ..., label): weight}."""
         return self._fitted().named("fourgram")
+
+
+@contextmanager
+def located(corpus: Corpus) -> Iterator[None]:
+    """Report the line of a sentence that no labelling fits."""
+    try:
+        yield
+    except InfeasibleError as error:
+        first = int(corpus.offsets[error.sequence])
+        message = "the model's constraints and the labels given leave no labelling for the sentence that begins here"
+        raise corpus.error(message + error.hint, first) from None
 
 
 def _filled(corpus: Corpus) -> Int64:
