@@ -102,7 +102,7 @@ class _naming:
 
 
 def files_of(sources: Sequence[str]) -> list[str]:
-    """The files that paths, folders and patterns such as ``parts/*.gz`` name (:func:`loglinear.scale.parts.parts_of`)."""
+    """The files that paths, folders and patterns name (:func:`loglinear.scale.parts.parts_of`)."""
     found: list[str] = []
     for source in sources:
         parts = parts_of(source)
