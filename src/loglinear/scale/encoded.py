@@ -160,7 +160,7 @@ def encode(
     if isinstance(corpus, Attributes):
         raise DataError("ready-made attributes are in numbers when they have been read; train on the file", corpus.name)
     if target.exists() and not is_encoded(target):
-        raise OptionError(f"{target} exists and is no encoded corpus; name another folder")
+        raise OptionError(f"{target} exists and is not an encoded corpus; name another folder")
     encoder = encoder_for(
         corpus, options["template"], options.get("gazetteers") or (), options.get("pair_features", False), label_column,
         options.get("hash_bits"),
@@ -231,7 +231,7 @@ class EncodedFolder:
         Its arrays lie in files and must not be changed.
     options : dict
         The options of a tagger that the encoding was made with: ``Tagger(l2=0.1, **folder.options).fit(folder.corpus)``
-        finds it in the folder, and a tagger with others encodes the corpus anew.
+        finds it in the folder, and a tagger with others encodes the corpus again.
     label_column : int
     reading : dict
         How the sources were read.
