@@ -347,29 +347,36 @@ def _sweep(
 
 
 def _scale(objective: Objective, now: DualState) -> Float | None:
-    """1 / sqrt of the objective's curvature along each weight [D], by the kept marginals; None if they are not those.
-
-    The curvature is  2 l2 + sum_i c_i sum_t value^2 alpha_t (1 - alpha_t),  and for transitions as if the positions of
-    a sequence were alike. Neighbours count as independent: it only has to say which weights are how stiff.
-    """
-    layout, corpus = now.layout, objective.corpus
-    if type(layout) is not PaddedLayout or not isinstance(corpus, EncodedCorpus):
+    """1 / sqrt of the objective's curvature along each weight [D]; None if it does not keep marginals of labels."""
+    if type(now.layout) is not PaddedLayout or not isinstance(objective.corpus, EncodedCorpus):
         return None
-    features, lengths = layout.features, np.diff(corpus.offsets)
+    along = curvature(objective, now.alpha, now.alpha_transitions)
+    return 1.0 / np.sqrt(2.0 * objective.l2 + np.maximum(along, 0.0))
+
+
+def curvature(objective: Objective, alpha: Float32, alpha_transitions: Float32) -> Float:
+    """Curvature of the losses along each weight [D], by marginals ``alpha`` [N, W] and of transitions [S, F].
+
+    It is  sum_i c_i sum_t value^2 alpha_t (1 - alpha_t),  and for transitions as if the positions of a sequence were
+    alike. Neighbours count as independent: it only has to say which weights are how stiff.
+    """
+    features, corpus = objective.features, objective.corpus
+    assert isinstance(features, ChainFeatures) and isinstance(corpus, EncodedCorpus)
+    lengths = np.diff(corpus.offsets)
     state, _, transition, *_ = features.slices
     each = np.repeat(objective.sequence_weights, lengths)
     incidence = corpus.state if corpus.state.values is None else replace(corpus.state, values=corpus.state.values**2)
-    curvature, rows = np.zeros(features.n_features), np.zeros((features.state.n_rows, features.n_labels))
+    along, rows = np.zeros(features.n_features), np.zeros((features.state.n_rows, features.n_labels))
     for first, end in runs(corpus.offsets, 0, len(lengths), POSITIONS_AT_ONCE):
         lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
-        alpha = now.alpha[lo:hi, : features.n_labels].astype(np.float64)
-        spread = each[lo:hi, None] * alpha * (1.0 - alpha)
-        features.state.add_gradient(incidence, lo, hi, spread, curvature[state], rows)
-    features.state.gather(rows, curvature[state])
-    counts = now.alpha_transitions.astype(np.float64)
+        kept = alpha[lo:hi, : features.n_labels].astype(np.float64)
+        spread = each[lo:hi, None] * kept * (1.0 - kept)
+        features.state.add_gradient(incidence, lo, hi, spread, along[state], rows)
+    features.state.gather(rows, along[state])
+    counts = alpha_transitions.astype(np.float64)
     spread = objective.sequence_weights[:, None] * counts * (1.0 - counts / lengths[:, None])
-    curvature[transition] = spread.sum(axis=0)
-    return 1.0 / np.sqrt(2.0 * objective.l2 + np.maximum(curvature, 0.0))
+    along[transition] = spread.sum(axis=0)
+    return along
 
 
 def _hardest(gaps: Float) -> Int64:
