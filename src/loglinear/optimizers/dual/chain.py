@@ -89,6 +89,7 @@ from loglinear.optimizers.objective import (
 )
 from loglinear.optimizers.optimizer import Callback, Result, State, StoredState, register
 from loglinear.optimizers.passes import passes, shuffled
+from loglinear.optimizers.rounds import Apart, check_starts_at_zero
 from loglinear.options import option
 from loglinear.structures.chain.deep_pieces import DeepPieceLayout
 from loglinear.structures.chain.features import ChainFeatures, Penalties
@@ -231,6 +232,10 @@ class DualAscent(DualOptions):
 
     def restore(self, arrays: Mapping[str, Array]) -> State:
         """The state of dual ascent over chains or flat labels, or of L-BFGS after it."""
+        if "sent" in arrays:
+            from loglinear.optimizers.dual.rounds import DualRounds
+
+            return DualRounds.from_arrays(arrays)
         if "passes" in arrays:
             return FinishState.from_arrays(arrays)
         if "plane_masses" in arrays:
@@ -244,6 +249,8 @@ class DualAscent(DualOptions):
     def minimise(
         self, objective: Objective, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
     ) -> Result:
+        if isinstance(objective, Apart):
+            return self._in_rounds(objective, weights0, l1, callback, state)
         prunable = isinstance(objective.features, ChainFeatures) and objective.criterion.name in SUMS
         if self.prune and not prunable:
             raise OptionError(f"prune={self.prune:g} is for chains by {' and '.join(SUMS)}; leave it out")
@@ -286,6 +293,18 @@ class DualAscent(DualOptions):
             self._pass(objective, l1, now)
             if callback is not None and callback(now):
                 return Result(now, False, f"stopped after {passes(now.iteration)} (by the callback)")
+
+    def _in_rounds(self, objective: Any, weights0: Float, l1: float, callback: Callback, state: Any) -> Result:
+        """The same where groups of sequences live apart."""
+        from loglinear.optimizers.dual.rounds import minimise_in_rounds
+
+        if isinstance(state, FinishState):
+            return self.finish(objective, state.weights, l1, callback, state.passes, state.inner, scale=state.scale)
+        check_starts_at_zero(weights0, "dual ascent")
+        check_supported("over groups of sequences that live apart it takes no L1 penalty" if l1 else None)
+        if self.prune:
+            raise OptionError(f"prune={self.prune:g} is for one machine; leave it out")
+        return minimise_in_rounds(self, objective, callback=callback, state=state)
 
     def take_over(self, before: State, objective: Objective) -> DualState | None:
         """The state that risk or its bound goes on from after a phase of conditional likelihood with that penalty."""

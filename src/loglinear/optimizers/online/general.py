@@ -15,20 +15,22 @@ loop, for all structures, partial annotation and new learners.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from loglinear.arrays import Float, Int64
+from loglinear.arrays import Array, Float, Int64
 from loglinear.criteria.online import OnlineLearner, Proposal
 from loglinear.kernels import kernel
 from loglinear.optimizers.objective import Objective
 from loglinear.optimizers.online.chain import ChainOnline
 from loglinear.optimizers.online.flat import FlatOnline
 from loglinear.optimizers.online.learner import NO_STEP
-from loglinear.optimizers.optimizer import Callback, Optimizer, Result, register
+from loglinear.optimizers.optimizer import Callback, Optimizer, Result, State, register
 from loglinear.optimizers.passes import PassState, SequencePasses, settle
+from loglinear.optimizers.rounds import Apart, check_starts_at_zero
 from loglinear.options import option
 from loglinear.structures.structure import Scores, Structure
 
@@ -76,10 +78,25 @@ class Online(Optimizer):
     def minimise(
         self, objective: Objective, weights0: Float, *, l1: float = 0.0, callback: Callback = None, state: Any = None
     ) -> Result:
-        return _Run(self, objective, weights0, state).until_done(callback)
+        if isinstance(objective, Apart):
+            from loglinear.optimizers.online.rounds import learn_in_rounds
+
+            check_starts_at_zero(weights0, "online learning")
+            return learn_in_rounds(self, objective, callback=callback, state=state)
+        return OnlineRun(self, objective, weights0, state).until_done(callback)
+
+    def restore(self, arrays: Mapping[str, Array]) -> State:
+        """The state of passes over one corpus, or of rounds over groups."""
+        if "sent" in arrays:
+            from loglinear.optimizers.online.rounds import OnlineRounds
+
+            return OnlineRounds.from_arrays(arrays)
+        return super().restore(arrays)
 
 
-class _Run(SequencePasses):
+class OnlineRun(SequencePasses):
+    """The passes of an online learner."""
+
     def __init__(self, options: Online, objective: Objective, weights0: Float, state: PassState | None) -> None:
         assert isinstance(objective.criterion, OnlineLearner)
         self.learner = objective.criterion
