@@ -193,11 +193,11 @@ def _run(paper: str, asked: PaperOptions) -> None:
     from dataclasses import asdict
     from itertools import chain
 
+    from loglinear.experiments.pools.processes import ProcessPool
     from loglinear.experiments.reproduce.papers import PAPERS, files_for
     from loglinear.experiments.reproduce.tasks import Cells, cell_shape
     from loglinear.experiments.store import Store
     from loglinear.experiments.tables import markdown as page_of
-    from loglinear.experiments.workers import Pool
     from loglinear.system import thread_count
 
     quick, json, corpora = asked.quick, asked.json, asked.corpora or []
@@ -217,7 +217,7 @@ def _run(paper: str, asked: PaperOptions) -> None:
     command += "" if asked.seeds is None else f" --seeds {n_seeds}"
     command += "" if asked.threads is None else f" --threads {asked.threads}"
     mark = {"paper": paper, "quick": quick, "seed": asked.seed}
-    with resumable(json), temporary_folder() as scratch, Pool(thread_count(asked.threads)) as pool:
+    with resumable(json), temporary_folder() as scratch, ProcessPool(thread_count(asked.threads)) as pool:
         place = scratch / "cells.json" if json is None else json
         store = Store(place, "reproduce", mark, cell_shape, command=command)
         cells = Cells(store, pool, lambda text: out.print(text))
