@@ -182,7 +182,7 @@ def regularisation_path(
     mark = {} if results is None else _mark(estimator, X, y, X_test, y_test, folds, seed)
     store = Store(results, "path", mark, lambda key, cell: dict.fromkeys(names, is_finite))
     chains = [_steps(estimator, fold, grid) for fold in range(len(parts))]
-    data = [Shared(part) for part in parts]
+    data = [Shared.of(part) for part in parts]
     fit = Chains(
         store, ThreadPool(1) if pool is None else pool,
         lambda step, init: _Fitting("fitting", estimator, data[step.fold], step.l2, init),

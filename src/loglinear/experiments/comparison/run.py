@@ -151,7 +151,8 @@ class _Comparison:
     observe: Observe
 
     def __post_init__(self) -> None:
-        self.gold, self.training = self.test.gold(), Shared(self.data)
+        self.gold = self.test.gold()
+        self.training, self.judging = Shared.of(self.data), Shared.of(self.dev)  # sent once for all criteria
 
     def run(
         self, specs: Sequence[str], own: Mapping[str, Sequence[Any]], quick: bool, sizes: Sequence[float], draws: int
@@ -232,7 +233,7 @@ class _Comparison:
             if share == 1.0:
                 tagger, seconds = self._final(best, emit)[1], None
             else:
-                part = Shared(self.data.part(share, self.prototype.seed))
+                part = Shared.of(self.data.part(share, self.prototype.seed))
                 tagger, trained = self._fit(best, part, f"the best setting on {100 * share:g} %", emit)
                 seconds = trained["seconds"]
             scores = all_scores(self.gold, self.test.predicted(tagger))

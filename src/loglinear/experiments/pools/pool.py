@@ -141,6 +141,11 @@ class Pool(ABC):
     n: int
     n_apart = 1  # jobs that can be timed at the same time, since they do not share cores
 
+    @property
+    def places(self) -> int:
+        """Jobs that are done at the same time."""
+        return self.n
+
     def __enter__(self) -> Self:
         return self
 

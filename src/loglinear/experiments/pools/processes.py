@@ -2,7 +2,7 @@
 
 A worker reads jobs from its standard input and answers on its standard output, both in pickles, one after the other:
 
-    ("content", digest, value)                       ("progress", what), now and then
+    ("value", token, value)                          ("progress", what), now and then
     ("job", bytes)                                   ("result", what)    ("error", a LoglinearError)
 
 It exits when its input ends, even in the middle of a job, so that none survives the process that started it. It removes
@@ -84,7 +84,7 @@ class _Worker:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self._has: set[str] = set()  # digests of the shared values it has been sent
+        self._has: set[str] = set()  # tokens of the shared values it has been sent
         package, here = str(Path(loglinear.__file__).resolve().parents[1]), os.path.realpath(os.getcwd())
         path = [package, *(place for place in sys.path if place and os.path.realpath(place) != here)]
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the worker
@@ -100,8 +100,8 @@ class _Worker:
         assert self._process.stdin is not None and self._process.stdout is not None
         data, needed = pickled(job)
         with suppress(BrokenPipeError):  # it has exited: there will be no answer
-            for digest in needed.keys() - self._has:
-                pickle.dump(("content", digest, needed[digest].value), self._process.stdin, protocol=5)
+            for token in needed.keys() - self._has:
+                pickle.dump(("value", token, needed[token].value), self._process.stdin, protocol=5)
             pickle.dump(("job", data), self._process.stdin)
             self._process.stdin.flush()
             self._has |= needed.keys()
@@ -175,9 +175,9 @@ def _answer(requests: queue.SimpleQueue[tuple[Any, ...]], reply: Callable[..., N
     held: dict[str, Any] = {}
     while True:
         what, *content = requests.get()
-        if what == "content":
-            digest, value = content
-            held[digest] = value
+        if what == "value":
+            token, value = content
+            held[token] = value
             continue
         job: Job = unpickled(content[0], held)
         try:

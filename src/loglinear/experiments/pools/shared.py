@@ -1,54 +1,57 @@
 """Data that many jobs need: a process gets them once, however many jobs it does.
 
-A :class:`Shared` value pickles to the SHA-256 of its content alone. Whoever sends a job to another process asks
-:func:`pickled` which values it refers to, sends those that are not there yet, and unpickles the job where they are
-:func:`unpickled` with them.
+A :class:`Shared` value pickles to its token alone. Whoever sends a job to another process asks :func:`pickled` which
+values it refers to, sends those that are not there yet, and has the job :func:`unpickled` there with them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import pickle
 import threading
+import uuid
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 Dump = Callable[[Any], bytes]
-_now = threading.local()  # while a job is pickled or unpickled: the values that it refers to, by digest
+_now = threading.local()  # while a job is pickled or unpickled: the values that it refers to, by token
+_made: WeakValueDictionary[int, Any] = WeakValueDictionary()  # by the identity of the value, which each keeps alive
 
 
 class Shared(Generic[T]):
-    """A value that jobs have in common; it must not be changed."""
+    """A value that jobs have in common; it must not be changed.
 
-    def __init__(self, value: T) -> None:
-        self.value = value
+    Parameters
+    ----------
+    value : any
+    token : str, optional
+        Its name in other processes; a new one if not given.
+    """
 
-    @cached_property
-    def content(self) -> bytes:
-        """The value as bytes."""
-        return pickle.dumps(self.value, protocol=5)
+    def __init__(self, value: T, token: str = "") -> None:
+        self.value, self.token = value, token or uuid.uuid4().hex
 
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the content."""
-        return hashlib.sha256(self.content).hexdigest()
+    @classmethod
+    def of(cls, value: T) -> Shared[T]:
+        """The value as a shared one: the same for the same object."""
+        found: Shared[T] | None = _made.get(id(value))
+        if found is None:
+            found = _made[id(value)] = cls(value)
+        return found
 
     def __reduce__(self) -> tuple[Callable[[str], Shared[Any]], tuple[str]]:
-        getattr(_now, "sent", {})[self.digest] = self
-        return _held, (self.digest,)
+        getattr(_now, "sent", {})[self.token] = self
+        return _held, (self.token,)
 
 
-def _held(digest: str) -> Shared[Any]:
-    value = Shared(_now.held[digest])
-    value.digest = digest
-    return value
+def _held(token: str) -> Shared[Any]:
+    return Shared(_now.held[token], token)
 
 
 def pickled(job: Any, dump: Dump = pickle.dumps) -> tuple[bytes, dict[str, Shared[Any]]]:
-    """A job as bytes, and the shared values that it refers to by their digests."""
+    """A job as bytes, and the shared values that it refers to by their tokens."""
     _now.sent = {}
     try:
         return dump(job), _now.sent
@@ -57,7 +60,7 @@ def pickled(job: Any, dump: Dump = pickle.dumps) -> tuple[bytes, dict[str, Share
 
 
 def unpickled(data: bytes, held: Mapping[str, Any]) -> Any:
-    """The job of these bytes, with the shared values by their digests."""
+    """The job of these bytes, with the shared values by their tokens."""
     _now.held = held
     try:
         return pickle.load(io.BytesIO(data))

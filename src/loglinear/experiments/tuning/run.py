@@ -308,7 +308,7 @@ class Tuning:
         self.within = within
         self.seed, self.threads = prototype.seed, thread_count(prototype.threads)
         self.parts = [(data, dev)] if dev is not None else data.folds(folds or 0, self.seed)
-        self.held_out = [Shared(held_out) for _, held_out in self.parts]
+        self.held_out = [Shared.of(held_out) for _, held_out in self.parts]
         for _, held_out in self.parts:
             held_out.gold()  # raises if there is something to score that has no label
         self._done = self._running = 0
@@ -340,7 +340,7 @@ class Tuning:
         return found
 
     def _chains(self, share: float, threads: int) -> Chains:
-        inside = [Shared(training.part(share, self.seed)) for training, _ in self.parts]
+        inside = [Shared.of(training.part(share, self.seed)) for training, _ in self.parts]
 
         def job(run: Run, init: Tagger | None) -> Training:
             fold = run.fold or 0
@@ -381,7 +381,13 @@ class Tuning:
                 score, name = (best[0], best[1].candidate.name) if best else (None, None)
                 self.observe(
                     TuningProgress(
-                        self._done, total, run.name, best_name=name, best_score=score, running=self._running, **seen
+                        self._done,
+                        total,
+                        run.name,
+                        best_name=name,
+                        best_score=score,
+                        running=min(self._running, self.pool.places),
+                        **seen,
                     )
                 )
 
@@ -409,7 +415,7 @@ class Tuning:
         if tagger is None:
             threads = self.pool.threads_each(self.threads, 1)
             tagger, _ = self.pool.do(
-                run.candidate.name, Training("training", run.candidate.tagger, Shared(self.data), threads=threads)
+                run.candidate.name, Training("training", run.candidate.tagger, Shared.of(self.data), threads=threads)
             )
             assert tagger is not None
             self.store.put(key, {"seconds": tagger.seconds_, "passes": tagger.n_evaluations_}, tagger)
