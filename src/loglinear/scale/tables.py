@@ -84,7 +84,7 @@ class TableTagger:
     """
 
     def __init__(self, tagger: SequencePredictor, schema: TokenSchema, how: Labelling = Labelling()) -> None:
-        self._tagger, self.schema, self._how = tagger, schema, how
+        self._tagger, self.schema, self.how = tagger, schema, how
         self.used = set(tagger.model_.input_columns)
         self._label_column = self._labels_given(how.label_column)
         if self._label_column is not None:
@@ -122,7 +122,7 @@ class TableTagger:
     @property
     def types(self) -> dict[str, Any]:
         """The new columns and their types."""
-        return _types(self.schema.sentence, self._how)
+        return _types(self.schema.sentence, self.how)
 
     def columns(self, table: Any, first_row: int = 0) -> dict[str, Any]:
         """The new columns of a table that is whole: labels and, if asked for, their probabilities."""
@@ -243,7 +243,7 @@ class TableTagger:
 
     def _labels(self, corpus: Columns) -> tuple[Int32, Float | None]:
         """Label numbers of the tokens [N] and, if asked for, their probabilities."""
-        how = self._how
+        how = self.how
         if not corpus.n_tokens:
             return np.zeros(0, dtype=np.int32), np.zeros(0) if how.confidence else None
         given = None if self._label_column is None else annotation_of(corpus, None, self._label_column, partial=True)
@@ -277,6 +277,9 @@ def _name(value: Any) -> str:
     return "" if plain is None else str(plain).strip()
 
 
+PartsOf = Callable[[TableTagger, ArrowFile], Iterator[tuple[Any, dict[str, Any]]]]
+
+
 def tag_file(
     tagger: SequencePredictor,
     source: Source,
@@ -285,7 +288,7 @@ def tag_file(
     naming: Mapping[str, Any] | None = None,
     how: Labelling = Labelling(),
     observe: Callable[[Counts], None] = lambda counts: None,
-    parts: Callable[[TableTagger, ArrowFile], Iterator[tuple[Any, dict[str, Any]]]] = TableTagger.parts,
+    parts: PartsOf = TableTagger.parts,
 ) -> Counts:
     """Label a Parquet or Arrow file; all its columns and parts are kept, and the new columns come last.
 

@@ -1,6 +1,11 @@
 """The same cells, whoever does the trainings: threads, processes, or the workers of a cluster."""
 
 import json
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +14,9 @@ import pytest
 from loglinear import Classifier, Tagger, compare, tune
 from loglinear.errors import ClusterError, LoglinearError, OptionError
 from loglinear.experiments.path import regularisation_path
+from loglinear.experiments.pools import cluster as clusters
 from loglinear.experiments.pools.cluster import ClusterPool
+from loglinear.experiments.pools.pool import Stopped
 from loglinear.experiments.pools.processes import ProcessPool
 from loglinear.experiments.pools.threads import ThreadPool
 from loglinear.experiments.reproduce.tasks import Cells, Job, cell_shape
@@ -148,7 +155,7 @@ def test_cells_of_papers_with_files_on_either_side(pool, files, tmp_path):
 
 def test_files_that_a_worker_does_not_see_go_along_once(files, tmp_path, monkeypatch):
     there, sizes, real = sent.digest_of, [], sent.content
-    monkeypatch.setattr(sent, "content", lambda path: sizes.append(path) or real(path))
+    monkeypatch.setattr(sent, "content", lambda path, digest: sizes.append(path) or real(path, digest))
     with ClusterPool(Local(2)) as pool:
         seen = dict(pool.run(jobs_of(files, tmp_path)))
         assert sizes == [], "read from the path that both have"
@@ -193,3 +200,70 @@ def test_pool_and_jobs_are_two_ways_to_say_it(corpora):
     pool.close()
     with pytest.raises(ClusterError, match="closed"):
         pool.do("x", Job("tags", (), {"criterion": "hmm"}))
+
+
+def slow_job(task, *values):
+    """Does a job after a while, in which somebody may kill the process."""
+    time.sleep(0.3)
+    return clusters.do_task(task, *values)
+
+
+@pytest.mark.slow
+def test_a_cell_whose_worker_dies_is_trained_again(dask, corpora, monkeypatch, tmp_path):
+    how = {"grid": {"l2": [0.1, 1.0, 3.0], "criterion": ["cll", "memm"]}, "tagger": Tagger(template="words")}
+    here = tune(corpora[0], X_dev=corpora[1], **how)
+    monkeypatch.setattr(clusters, "do_task", slow_job)
+    pids, before, killed = [*dask.client.run(os.getpid).values()], dask.deaths, []
+
+    def kill(progress):
+        if progress.done and not killed:
+            killed.append(pids[0])
+            os.kill(pids[0], signal.SIGKILL)
+
+    with ClusterPool(dask) as pool:
+        there = tune(corpora[0], X_dev=corpora[1], **how, pool=pool, observe=kill, results=tmp_path / "there.json")
+        assert killed and dask.deaths > before
+        assert untimed(there.to_dict()) == untimed(here.to_dict())
+        assert np.array_equal(there.best_model.model_.weights, here.best_model.model_.weights)
+
+
+@dataclass(frozen=True)
+class Endless(Job):
+    """Says that it goes on, until nobody waits for it."""
+
+    def measure(self, say):
+        Path(self.keep).write_text("begun")
+        Path(self.init).write_text("begun")
+        try:
+            while True:
+                say(None)
+                time.sleep(0.01)
+        except Stopped:
+            Path(self.init).write_text("stopped")
+            raise
+
+    @property
+    def reads(self):
+        return ()
+
+    @property
+    def writes(self):
+        return ()
+
+
+@pytest.mark.slow
+def test_a_job_that_nobody_waits_for_ends(dask, tmp_path):
+    said = tmp_path / "said"
+    with ClusterPool(dask) as pool:
+        stream = pool.run({"endless": Endless("x", (), {}, init=str(said), keep=str(tmp_path / "more"))})
+        thread = threading.Thread(target=lambda: list(stream), daemon=True)
+        thread.start()
+        wait_for(said.exists)
+    wait_for(lambda: said.read_text() == "stopped")
+
+
+def wait_for(condition):
+    limit = time.monotonic() + 20.0
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.05)

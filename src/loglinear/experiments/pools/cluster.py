@@ -93,7 +93,7 @@ class ClusterPool(Pool):
         answer = self._done(engine.Work(task, name, tuple(values)), emit)
         if isinstance(answer, sent.Missing):
             paths = {digest: path for path, digest in files.items() if digest in answer.digests}
-            values += [self._share(digest, partial(sent.content, path)) for digest, path in paths.items()]
+            values += [self._share(digest, partial(sent.content, path, digest)) for digest, path in paths.items()]
             task = _Task(data, tuple(needed), files, job.writes, job.ALONE, tuple(paths))
             answer = self._done(engine.Work(task, name, tuple(values)), emit)
         if isinstance(answer, LoglinearError):

@@ -102,12 +102,15 @@ def _digest(path: str, *state: int) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def content(path: str) -> bytes:
-    """The content of a file, to be sent."""
+def content(path: str, digest: str) -> bytes:
+    """The content of a file, to be sent; one that is not what its digest says is an error."""
     try:
-        return Path(path).read_bytes()
+        data = Path(path).read_bytes()
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path) from None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise DataError("the file has changed since the command began; start it again", path)
+    return data
 
 
 def worker_name() -> str:
