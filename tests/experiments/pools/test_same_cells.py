@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -251,12 +252,17 @@ class Endless(Job):
         return ()
 
 
+def drained(stream):
+    with suppress(Stopped):
+        list(stream)
+
+
 @pytest.mark.slow
 def test_a_job_that_nobody_waits_for_ends(dask, tmp_path):
     said = tmp_path / "said"
     with ClusterPool(dask) as pool:
         stream = pool.run({"endless": Endless("x", (), {}, init=str(said), keep=str(tmp_path / "more"))})
-        thread = threading.Thread(target=lambda: list(stream), daemon=True)
+        thread = threading.Thread(target=drained, args=(stream,), daemon=True)
         thread.start()
         wait_for(said.exists)
     wait_for(lambda: said.read_text() == "stopped")
