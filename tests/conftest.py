@@ -50,9 +50,19 @@ def network_allowed():
     network["allowed"] = False
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def loopback():
-    """For tests of clusters on this machine: lets a folder of tests connect to it, and to no other."""
+    """For tests of clusters on this machine: lets a file of tests connect to it, and to no other."""
     network["loopback"] = True
     yield
     network["loopback"] = False
+
+
+@pytest.fixture(scope="module")
+def dask(loopback):
+    """A cluster of two worker processes."""
+    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    from loglinear.scale.cluster.engine import open_cluster
+
+    with open_cluster("local:2") as cluster:
+        yield cluster

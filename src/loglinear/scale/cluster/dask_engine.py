@@ -45,6 +45,7 @@ LOOK_EVERY = 0.25  # seconds between two looks at the workers
 TO_ANSWER = 30.0  # seconds that a scheduler or a worker has to answer a question
 TO_CLOSE = 5.0
 LARGE_JOB = 50_000  # bytes: larger ones go straight to a worker, not through the scheduler
+MOST_LOSSES = 20  # of the same result
 TIMEOUTS = (TimeoutError, FutureTimeout, asyncio.TimeoutError)
 
 
@@ -78,7 +79,8 @@ class Dask(Cluster):
         with ExitStack() as stack:
             folder = stack.enter_context(temporary_folder("loglinear-dask-"))
             # Or the cluster would give a process up for good that happens to be starting again 15 s after it had died.
-            stack.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": "1 day"}))
+            never_give_up = {"distributed.deploy.lost-worker-timeout": "1 day"}
+            stack.enter_context(dask.config.set({**never_give_up, "distributed.comm.timeouts.connect": "5s"}))
             started = distributed.LocalCluster(
                 n_workers=n, threads_per_worker=1, processes=True, memory_limit=0, local_directory=str(folder),
                 dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL, host="127.0.0.1",
@@ -315,7 +317,7 @@ class _Stream:
         self.running = dict[int, Future[Any]]()  # in the order in which they were sent
         self.worker = dict[int, str]()  # of each running job
         self.done_there = set[int]()  # jobs that only have to be fetched
-        self.losses: Counter[int] = Counter()
+        self.deaths, self.lost_results = Counter[int](), Counter[int]()  # of each job
 
     def results(self) -> Iterator[tuple[int, Any]]:
         """Number and result of each job."""
@@ -352,6 +354,12 @@ class _Stream:
         try:
             return (outcome.result(),)
         except (CancelledError, asyncio.CancelledError, _Lost):
+            self.lost_results[number] += 1
+            if self.lost_results[number] > MOST_LOSSES:
+                raise ClusterError(
+                    f"{self.names[number]}: its result was lost {MOST_LOSSES} times; the network between this process "
+                    "and the workers may be broken"
+                ) from None
             self.waiting.append(number)
             return None
         except KilledWorker:
@@ -377,8 +385,8 @@ class _Stream:
             cluster.deaths += 1
             # A worker does its jobs in the order in which they were sent: the first ones were under way.
             for number in [n for n in numbers if n not in self.done_there][:1]:
-                self.losses[number] += 1
-                if self.losses[number] >= MOST_DEATHS:
+                self.deaths[number] += 1
+                if self.deaths[number] >= MOST_DEATHS:
                     raise self._too_deadly(number)
             for number in numbers:
                 self._forget(number).cancel()
@@ -437,8 +445,10 @@ class _Stream:
                 raise error
             if future.status == "finished":
                 self.done_there.add(number)
-                with _losing():  # skip: an empty list if it is lost meanwhile
-                    if found := await client.gather([future], errors="skip"):
+                with (
+                    _losing()
+                ):  # skip: an empty list if it is lost meanwhile; shielded: the client gathers for many at once
+                    if found := await asyncio.shield(client.gather([future], errors="skip")):
                         return found[0]
             raise _Lost
         except _Lost:
