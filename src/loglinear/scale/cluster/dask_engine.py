@@ -357,7 +357,7 @@ class _Stream:
             self.lost_results[number] += 1
             if self.lost_results[number] > MOST_LOSSES:
                 raise ClusterError(
-                    f"{self.names[number]}: its result was lost {MOST_LOSSES} times; the network between this process "
+                    f"{self.works[number].name}: its result was lost {MOST_LOSSES} times; the network between this process "
                     "and the workers may be broken"
                 ) from None
             self.waiting.append(number)
