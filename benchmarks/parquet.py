@@ -1,15 +1,16 @@
 """Tokens a second and core from Parquet to Parquet, with a chunking model on generated sentences.
 
-    python -m benchmarks.parquet [--tokens N] [--sentences N] [--repeats N] [--template NAME] [--workers 1,2] [--json FILE]
+    python -m benchmarks.parquet [--tokens N] [--sentences N] [--repeats N] [--template NAME] [--workers 1,2]
+                                 [--json FILE]
 
 A model with the template is trained on sentences of the generator; other sentences of it, repeated until there are
 enough tokens, are written as Parquet with a row a sentence (lists) and with a row a token, in row groups, and labelled
 by what ``loglinear tag IN.parquet -o OUT.parquet`` does, on one thread, with the model loaded and kernels compiled.
 The table has the best of the repeats, by the clock on the wall and by the processor's time of this process, which also
 counts Arrow's own threads, and the share of reading and writing alone: the same file copied part by part with a column
-of text more. With ``--workers`` the files are labelled by so many worker processes of one thread (``--cluster local:N``),
-which have started and loaded the model; the efficiency is the speed of the last number over that of the first, by the
-number of workers. Data are written where TMPDIR says.
+of text more. With ``--workers`` the files are also labelled by so many worker processes of one thread (``--cluster
+local:N``), which have started and loaded the model; efficiency is the speed a worker over that with the first number of
+them. Data are written where TMPDIR says.
 """
 
 from __future__ import annotations

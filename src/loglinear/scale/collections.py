@@ -63,7 +63,7 @@ def predict(
         raise OptionError(f"Dask's collections need Dask, which is not installed: {INSTALL}") from None
     kind = type(collection).__name__
     if not is_dask_collection(collection) or kind not in ("Bag", "DataFrame"):
-        raise OptionError(f"{kind} is no Dask bag or data frame; predict labels other data by Tagger.predict")
+        raise OptionError(f"{kind} is not a Dask bag or data frame; Tagger.predict labels other data")
     if isinstance(model, str | os.PathLike):
         path = os.path.abspath(model)
         given, digest = path, models.digest_of(path)

@@ -58,7 +58,7 @@ def test_a_tagger_is_in_the_graph_once(model_path, sentences):
 
 
 def test_what_is_wrong_is_said_at_once_or_names_the_worker(model_path, sentences, tmp_path):
-    with pytest.raises(OptionError, match="list is no Dask bag or data frame"):
+    with pytest.raises(OptionError, match="list is not a Dask bag or data frame"):
         predict(model_path, sentences)
     with pytest.raises(OptionError, match="columns: of data frames alone"):
         predict(model_path, bag.from_sequence(sentences), columns=["tokens"])

@@ -357,8 +357,8 @@ class _Stream:
             self.lost_results[number] += 1
             if self.lost_results[number] > MOST_LOSSES:
                 raise ClusterError(
-                    f"{self.works[number].name}: its result was lost {MOST_LOSSES} times; the network between this process "
-                    "and the workers may be broken"
+                    f"{self.works[number].name}: its result was lost {MOST_LOSSES} times; the network between this "
+                    "process and the workers may be broken"
                 ) from None
             self.waiting.append(number)
             return None
