@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from loglinear.errors import ClusterError, DataError, OptionError
-from loglinear.scale.cluster.engine import Local, open_cluster
+from loglinear.scale.cluster.engine import Local, Work, open_cluster
 
 distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
 
@@ -79,6 +79,27 @@ class TestAnyCluster:
         with cluster.share(np.ones(size)) as shared:
             found = cluster.map(scaled, [np.full(size, float(x)) for x in range(3)], shared=shared, homes="abc")
         assert [each.tolist()[0] for each in found] == [0.0, size, 2.0 * size]
+
+    def test_jobs_may_be_found_while_others_are_done(self, cluster):
+        found, left = {}, [3, 2, 1]
+        with cluster.share(np.ones(2)) as one, cluster.share(np.full(2, 5.0)) as two:
+
+            def more():
+                if len(found) < 2 or not left:
+                    return () if left or len(found) < 5 else None
+                return [Work(left.pop(), "later", (two,))]
+
+            for number, result in cluster.stream(scaled, [1, 2], shared=one, more=more):
+                found[number] = result
+        assert found == {0: 2.0, 1: 4.0, 2: 10.0, 3: 20.0, 4: 30.0}
+
+    def test_what_more_raises_ends_it(self, cluster):
+        def more():
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            list(cluster.stream(square, [1], more=more))
+        assert cluster.map(square, [2]) == [4]
 
     def test_an_error_of_a_job_is_raised_as_it_is(self, cluster):
         with pytest.raises(DataError, match=r"^part.txt:7: too short$"):

@@ -27,6 +27,7 @@ from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from itertools import zip_longest
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -36,7 +37,7 @@ from distributed.scheduler import KilledWorker
 
 import loglinear
 from loglinear.errors import ClusterError, LoglinearError, OptionError
-from loglinear.scale.cluster.engine import MOST_DEATHS, PATIENCE, Cluster, Shared, names_of, raised
+from loglinear.scale.cluster.engine import MOST_DEATHS, PATIENCE, POLL, Cluster, More, Shared, Work, names_of, raised
 from loglinear.system import temporary_folder
 from loglinear.wording import how_many
 
@@ -247,14 +248,16 @@ class Dask(Cluster):
         names: Sequence[str] | None = None,
         homes: Sequence[Hashable] | None = None,
         shared: Shared | None = None,
+        more: More | None = None,
     ) -> Iterator[tuple[int, Any]]:
         """See :class:`~loglinear.scale.cluster.engine.Cluster`."""
         if self._closed:
             raise ClusterError("the cluster is closed")
         self._last_seen = time.monotonic()
         self.look()
-        assert shared is None or isinstance(shared, _Scattered)
-        yield from _Stream(self, function, jobs, names_of(jobs, names), homes, shared).results()
+        given = () if shared is None else (shared,)
+        works = [Work(job, name, given) for job, name in zip(jobs, names_of(jobs, names), strict=True)]
+        yield from _Stream(self, function, works, homes, more).results()
 
     def close(self) -> None:
         """Disconnect; what was started for this cluster is ended, a client that was given is left as it was."""
@@ -305,13 +308,12 @@ class _Stream:
     """One call of :meth:`Dask.stream`: which job is where, and which waits."""
 
     def __init__(
-        self, cluster: Dask, function: Callable[..., Any], jobs: Sequence[Any], names: list[str],
-        homes: Sequence[Hashable] | None, shared: _Scattered | None,
+        self, cluster: Dask, function: Callable[..., Any], works: list[Work], homes: Sequence[Hashable] | None,
+        more: More | None,
     ) -> None:  # fmt: skip
-        self.cluster, self.function, self.jobs, self.names = cluster, function, jobs, names
-        self.homes, self.shared = homes, shared
+        self.cluster, self.function, self.works, self.homes, self.more = cluster, function, works, homes, more
         self.ended = SimpleQueue[tuple[int, Future[Any]]]()
-        self.waiting = list(range(len(jobs)))
+        self.waiting = list(range(len(works)))
         self.running = dict[int, Future[Any]]()  # in the order in which they were sent
         self.worker = dict[int, str]()  # of each running job
         self.done_there = set[int]()  # jobs that only have to be fetched
@@ -321,10 +323,11 @@ class _Stream:
         """Number and result of each job."""
         try:
             looked = time.monotonic()
-            while self.waiting or self.running:
+            while self.waiting or self.running or self.more is not None:
+                self._ask_for_more()
                 self._send()
                 with suppress(Empty):
-                    number, outcome = self.ended.get(timeout=LOOK_EVERY)
+                    number, outcome = self.ended.get(timeout=LOOK_EVERY if self.more is None else POLL)
                     if self.running.get(number) is outcome:  # else it was given up, and sent again
                         self._forget(number)
                         found = self._result(number, outcome)
@@ -337,6 +340,15 @@ class _Stream:
             for outcome in self.running.values():
                 outcome.cancel()
 
+    def _ask_for_more(self) -> None:
+        if self.more is not None:
+            found = self.more()
+            if found is None:
+                self.more = None
+            for work in found or ():
+                self.waiting.append(len(self.works))
+                self.works.append(work)
+
     def _result(self, number: int, outcome: Future[Any]) -> tuple[Any] | None:
         """What a job gave; None if it has to be done again."""
         try:
@@ -345,15 +357,15 @@ class _Stream:
             self.lost_results[number] += 1
             if self.lost_results[number] > MOST_LOSSES:
                 raise ClusterError(
-                    f"{self.names[number]}: its result was lost {MOST_LOSSES} times; the network between this process "
-                    "and the workers may be broken"
+                    f"{self.works[number].name}: its result was lost {MOST_LOSSES} times; the network between this "
+                    "process and the workers may be broken"
                 ) from None
             self.waiting.append(number)
             return None
         except KilledWorker:
             raise self._too_deadly(number) from None
         except BaseException as error:
-            mended = raised(error, self.names[number])
+            mended = raised(error, self.works[number].name)
             raise mended from (None if isinstance(mended, LoglinearError) else error)
 
     def _forget(self, number: int) -> Future[Any]:
@@ -382,7 +394,7 @@ class _Stream:
 
     def _too_deadly(self, number: int) -> ClusterError:
         return ClusterError(
-            f"{self.names[number]}: {how_many(MOST_DEATHS, 'worker')} died while they did this, probably because "
+            f"{self.works[number].name}: {how_many(MOST_DEATHS, 'worker')} died while they did this, probably because "
             "memory ran out; give workers more memory, or make smaller parts"
         )
 
@@ -416,15 +428,16 @@ class _Stream:
 
     async def _do(self, number: int, worker: str) -> Any:
         """Send a job, wait for it, and fetch its result; on the event loop."""
-        client, job, shared = self.cluster.client, self.jobs[number], self.shared
+        client, job, shared = self.cluster.client, self.works[number].job, self.works[number].shared
         future: Any = None
-        given = None
+        given: list[Any] = []
         try:
             with _losing():
                 arguments = [await _scattered(client, [job], worker) if _is_large(job) else job]
-                if shared is not None:
-                    given = await shared.future()
-                    arguments.append(given)
+                for value in shared:
+                    assert isinstance(value, _Scattered)
+                    given.append(await value.future())
+                arguments += given
                 key = f"{self.function.__name__.strip('_')}-{uuid.uuid4().hex}"
                 future = client.submit(self.function, *arguments, key=key, workers=[worker], pure=False)
                 error = await future.exception()
@@ -439,8 +452,9 @@ class _Stream:
                         return found[0]
             raise _Lost
         except _Lost:
-            if shared is not None:
-                shared.lost(given)
+            for value, there in zip_longest(shared, given):
+                assert isinstance(value, _Scattered)
+                value.lost(there)
             await asyncio.sleep(0.05)  # the scheduler learns of a loss a moment later
             raise
         finally:

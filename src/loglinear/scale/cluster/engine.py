@@ -15,10 +15,10 @@ import importlib.util
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Self
 
 from loglinear.errors import ClusterError, LoglinearError, OptionError
@@ -27,6 +27,7 @@ from loglinear.wording import how_many
 
 INSTALL = "pip install 'loglinear[dask]'"
 PATIENCE = 60.0  # seconds to wait for a worker if there is none
+POLL = 0.05  # seconds between two questions for more
 MOST_DEATHS = 3  # of workers that were doing the same job
 SPECS = "tcp://HOST:PORT (tls:// and ws:// too) of a Dask scheduler, or local:N for N processes on this machine"
 
@@ -45,6 +46,27 @@ class Shared(ABC):
 
     def __exit__(self, *error: object) -> None:
         self.release()
+
+
+@dataclass(frozen=True)
+class Work:
+    """A job that is found while others are done.
+
+    Parameters
+    ----------
+    job : any
+    name : str
+        What messages call it.
+    shared : tuple of Shared
+        What the function is called with after the job.
+    """
+
+    job: Any
+    name: str
+    shared: tuple[Shared, ...] = ()
+
+
+More = Callable[[], Iterable[Work] | None]
 
 
 class Cluster(ABC):
@@ -86,6 +108,7 @@ class Cluster(ABC):
         names: Sequence[str] | None = None,
         homes: Sequence[Hashable] | None = None,
         shared: Shared | None = None,
+        more: More | None = None,
     ) -> Iterator[tuple[int, Any]]:
         """Number and result of each job, as they are finished.
 
@@ -103,6 +126,9 @@ class Cluster(ABC):
             Jobs with the same home, also of different calls, are done by the same worker as long as it lives.
         shared : Shared, optional
             From :meth:`share`.
+        more : callable, optional
+            Asked now and then, and after each result, for further jobs, whose numbers go on after those of ``jobs``;
+            None once there will be no more. What it raises ends it all. Goes without ``homes``.
         """
 
     def map(
@@ -198,31 +224,49 @@ class Local(Cluster):
         names: Sequence[str] | None = None,
         homes: Sequence[Hashable] | None = None,
         shared: Shared | None = None,
+        more: More | None = None,
     ) -> Iterator[tuple[int, Any]]:
         """See :class:`Cluster`; homes make no difference within a process."""
-        more = () if shared is None else (shared.value,)  # type: ignore[attr-defined]
-        called, waiting = names_of(jobs, names), iter(list(enumerate(jobs)))
+        given = () if shared is None else (shared,)
+        works = [Work(job, name, given) for job, name in zip(jobs, names_of(jobs, names), strict=True)]
+        waiting, threads = SimpleQueue[int | None](), list[threading.Thread]()
         results, stopping = SimpleQueue[tuple[int, Any, BaseException | None]](), threading.Event()
 
         def work() -> None:
-            while not stopping.is_set() and (item := next(waiting, None)) is not None:
-                number, job = item
+            while (number := waiting.get()) is not None and not stopping.is_set():
+                asked = works[number]
                 try:
-                    results.put((number, function(job, *more), None))
+                    values = (each.value for each in asked.shared)  # type: ignore[attr-defined]
+                    results.put((number, function(asked.job, *values), None))
                 except BaseException as error:  # raised below
                     results.put((number, None, error))
 
-        threads = [threading.Thread(target=work, daemon=True) for _ in range(min(self._n, len(jobs)))]
-        for thread in threads:
-            thread.start()
+        for number in range(len(works)):
+            waiting.put(number)
+        done = 0
         try:
-            for _ in range(len(jobs)):
-                number, result, error = results.get()
+            while done < len(works) or more is not None:
+                found = () if more is None else more()
+                more = None if found is None else more
+                for each in found or ():
+                    works.append(each)
+                    waiting.put(len(works) - 1)
+                if len(threads) < min(self._n, len(works)):
+                    threads.append(threading.Thread(target=work, daemon=True))
+                    threads[-1].start()
+                    continue
+                try:
+                    number, result, error = results.get(timeout=None if more is None and done < len(works) else POLL)
+                except Empty:
+                    continue
                 if error is not None:
-                    raise raised(error, called[number])
+                    raise raised(error, works[number].name)
+                done += 1
                 yield number, result
         finally:
             stopping.set()
+            for _ in threads:
+                waiting.put(None)
             for thread in threads:
                 thread.join()
 
