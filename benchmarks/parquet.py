@@ -1,13 +1,16 @@
 """Tokens a second and core from Parquet to Parquet, with a chunking model on generated sentences.
 
-    python -m benchmarks.parquet [--tokens N] [--sentences N] [--repeats N] [--template NAME] [--json FILE]
+    python -m benchmarks.parquet [--tokens N] [--sentences N] [--repeats N] [--template NAME] [--workers 1,2]
+                                 [--json FILE]
 
 A model with the template is trained on sentences of the generator; other sentences of it, repeated until there are
 enough tokens, are written as Parquet with a row a sentence (lists) and with a row a token, in row groups, and labelled
 by what ``loglinear tag IN.parquet -o OUT.parquet`` does, on one thread, with the model loaded and kernels compiled.
 The table has the best of the repeats, by the clock on the wall and by the processor's time of this process, which also
 counts Arrow's own threads, and the share of reading and writing alone: the same file copied part by part with a column
-of text more. Data are written where TMPDIR says.
+of text more. With ``--workers`` the files are also labelled by so many worker processes of one thread (``--cluster
+local:N``), which have started and loaded the model; efficiency is the speed a worker over that with the first number of
+them. Data are written where TMPDIR says.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ from loglinear.data import Columns, atomic_output
 from loglinear.data.columns.arrow_file import ArrowFile, ArrowWriter, list_array, text_array
 from loglinear.data.corpora.generator import generate_rows
 from loglinear.estimators.tagger.predict import LoadedTagger
+from loglinear.scale.cluster.engine import open_cluster
+from loglinear.scale.cluster.tagging import ModelFile, parts_on
 from loglinear.scale.tables import Labelling, tag_file
 
 TRAIN = 5000  # sentences that the model learns from
@@ -78,12 +83,32 @@ def best(action: Callable[[], Any], repeats: int) -> tuple[float, float]:
     return min(walls), min(processors)
 
 
+def on_workers(folder: Path, numbers: list[int], repeats: int) -> dict[str, dict[str, float]]:
+    """Least seconds of the clock on the wall with each number of workers; the first call does not count."""
+    model, figures = ModelFile.of(folder / "chunker.model"), dict[str, dict[str, float]]()
+    tagger = LoadedTagger.load(folder / "chunker.model", threads=1)
+    for number in numbers:
+        with open_cluster(f"local:{number}") as cluster:
+            parts = parts_on(cluster, model)
+            for layout in ("sentences", "tokens"):
+                source, target = str(folder / f"{layout}.parquet"), folder / "out.parquet"
+
+                def action(source: str = source, target: Path = target) -> None:
+                    tag_file(tagger, source, target, "parquet", parts=parts)  # noqa: B023  # called in this round
+
+                wall, processor = best(action, repeats)
+                name = f"a row a {layout.removesuffix('s')}: local:{number}"
+                figures[name] = {"wall": wall, "processor": processor, "workers": number}
+    return figures
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=1_000_000, help="of each file (default 1,000,000)")
     parser.add_argument("--sentences", type=int, default=20_000, help="different ones (default 20,000)")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--template", default="chunking", help="of the model (default chunking)")
+    parser.add_argument("--workers", default="", help="numbers of worker processes to measure too, as in 1,2")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     arguments = parser.parse_args()
     pa.set_cpu_count(1)
@@ -106,11 +131,21 @@ def main() -> None:
             for name, action in actions.items():
                 wall, processor = best(action, arguments.repeats)
                 figures[f"a row a {layout.removesuffix('s')}: {name}"] = {"wall": wall, "processor": processor}
+        numbers = [int(number) for number in arguments.workers.split(",") if number]
+        clusters = on_workers(folder, numbers, arguments.repeats)
     table = Table("one thread", "wall", "processor", "tokens/s", "tokens/s of a core", title=f"{n_tokens:,} tokens")
     for name, each in figures.items():
         speeds = [f"{n_tokens / each[clock]:,.0f}" for clock in ("wall", "processor")]
         table.add_row(name, f"{each['wall']:.2f} s", f"{each['processor']:.2f} s", *speeds)
     Console().print(table)
+    if clusters:
+        table = Table("workers", "wall", "tokens/s", "efficiency")
+        for name, each in clusters.items():
+            first = clusters[name.replace(f"local:{each['workers']}", f"local:{numbers[0]}")]
+            efficiency = first["wall"] * first["workers"] / (each["wall"] * each["workers"])
+            table.add_row(name, f"{each['wall']:.2f} s", f"{n_tokens / each['wall']:,.0f}", f"{efficiency:.2f}")
+        Console().print(table)
+        figures |= clusters
     if arguments.json:
         arguments.json.write_text(json.dumps({"tokens": n_tokens, "seconds": figures}, indent=1), encoding="utf-8")
 

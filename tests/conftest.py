@@ -26,13 +26,15 @@ def corpora() -> Path:
     return folder
 
 
-network = {"allowed": False}
+network = {"allowed": False, "loopback": False}
 
 
 def _no_network(event: str, arguments: tuple[object, ...]) -> None:
     """An audit hook: a test that connects or asks for an address fails, unless it takes `network_allowed`."""
     if event in ("socket.connect", "socket.sendto", "socket.getaddrinfo") and not network["allowed"]:
         to = arguments[-1] if event != "socket.getaddrinfo" else arguments[0]
+        if network["loopback"] and (to[0] if isinstance(to, tuple) else to) in ("127.0.0.1", "localhost", "::1"):
+            return
         if not isinstance(to, str | bytes) or event == "socket.getaddrinfo":  # a path is a socket of this machine
             raise AssertionError(f"network access during a test: {event} {arguments}")
 
@@ -46,3 +48,21 @@ def network_allowed():
     network["allowed"] = True
     yield
     network["allowed"] = False
+
+
+@pytest.fixture(scope="module")
+def loopback():
+    """For tests of clusters on this machine: lets a file of tests connect to it, and to no other."""
+    network["loopback"] = True
+    yield
+    network["loopback"] = False
+
+
+@pytest.fixture(scope="module")
+def dask(loopback):
+    """A cluster of two worker processes."""
+    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    from loglinear.scale.cluster.engine import open_cluster
+
+    with open_cluster("local:2") as cluster:
+        yield cluster

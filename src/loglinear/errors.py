@@ -94,3 +94,7 @@ class ModelKindError(ModelFileError):
 
     def __reduce__(self) -> tuple[type[ModelKindError], tuple[str, str, str]]:
         return type(self), (self.file, self.kind, self.wanted)
+
+
+class ClusterError(LoglinearError, RuntimeError):
+    """A cluster that cannot be reached, has no workers (any more), or keeps losing them over the same job."""

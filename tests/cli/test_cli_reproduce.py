@@ -12,10 +12,10 @@ import pytest
 
 import loglinear
 from loglinear.data.corpora.bundled import bundled_trees
+from loglinear.experiments.pools.processes import ProcessPool
 from loglinear.experiments.reproduce import m_estimation, piecewise
 from loglinear.experiments.reproduce.papers import PAPERS, Paper
 from loglinear.experiments.tables import Table
-from loglinear.experiments.workers import Pool
 from loglinear.system import cache_folder
 
 TREES = [
@@ -25,6 +25,7 @@ TREES = [
 ]
 FEW = """
 import sys
+from loglinear.experiments.pools.processes import ProcessPool
 from loglinear.experiments.reproduce import softmax_margin
 keep = ("perceptron", "CLL", "risk", "softmax-margin")
 softmax_margin.SYSTEMS = {name: softmax_margin.SYSTEMS[name] for name in keep}
@@ -59,7 +60,7 @@ def test_a_table_is_made_kept_and_shown_again_without_training(run, corpora, tmp
     assert set(cells) == {f"craft parsing {name}" for name in few}
     assert cells["craft parsing generative"]["test"]["f1"] == 100.0 and "81.4, 82.7" in page.read_text()
     with monkeypatch.context() as patched:
-        patched.setattr(Pool, "run", lambda _, jobs: pytest.fail("trained again") if jobs else ())
+        patched.setattr(ProcessPool, "run", lambda _, jobs: pytest.fail("trained again") if jobs else ())
         shown = run("reproduce", "piecewise", "--data", corpora, "--json", kept, "--markdown", "-")
         assert shown.status == 0 and "81.4, 82.7" in shown.out, "standard output"
         again = run("reproduce", "piecewise", "--data", corpora, "--json", kept, "--markdown", page)
@@ -174,6 +175,7 @@ def figures_of(path):
 
 INTERRUPTED = """
 import sys
+from loglinear.experiments.pools.processes import ProcessPool
 from loglinear.experiments.reproduce import piecewise
 piecewise.PARSING_SYSTEMS = {name: piecewise.PARSING_SYSTEMS[name] for name in ("crf-cfg", "mecfg", "generative")}
 from loglinear.cli import main

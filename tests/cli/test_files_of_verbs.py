@@ -16,7 +16,7 @@ from loglinear.options import READ, READ_TEMPLATE, WRITTEN, WRITTEN_CHART, File
 #: Parameters with a text for a value that names no file.
 WORDS = {
     "--algorithms", "--annotation", "--base", "--beam", "--bias", "--borders", "--bundled", "--category",
-    "--choose", "--class-weight", "--classifier", "--column", "--comments", "--components", "--corpus",
+    "--choose", "--class-weight", "--classifier", "--cluster", "--column", "--comments", "--components", "--corpus",
     "--covariance", "--criteria", "--criterion", "--decoding", "--edge", "--existing", "--factor", "--features",
     "--format", "--from", "--gaps", "--halving", "--horizontal", "--ignore", "--kernel", "--label", "--labels",
     "--labels-key", "--marks", "--max-length", "--method", "--metric", "--multiclass", "--number", "--offsets",

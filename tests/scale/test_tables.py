@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import random
 
 import numpy as np
@@ -117,6 +118,37 @@ def test_rows_get_labels_though_sentences_go_on_in_the_next_part(
     labels = [label for part in parts for label in part.column("predicted").to_pylist()]
     assert labels == [label for sentence in tagger.predict(sentences) for label in sentence]
     assert counts.rows == counts.tokens == table.num_rows
+
+
+def in_runs(cuts):
+    """Labels parts of a file in runs that begin at these parts, each on its own."""
+
+    def parts(tables, file):
+        bounds = sorted({0, *(cut for cut in cuts if cut < file.n_parts), file.n_parts})
+        runs = []
+        for first, end in itertools.pairwise(bounds):
+            with arrow_file.ArrowFile(file.name, file.format) as other:
+                runs.append(tables.run(other, first, end))
+        yield from tables.joined(file, iter(runs))
+
+    return parts
+
+
+@settings(max_examples=60)
+@given(
+    corpora, st.integers(1, 6), st.sampled_from(["parquet", "arrow"]), st.sampled_from(["lists", "rows", "first"]),
+    st.lists(st.integers(1, 12), max_size=4),
+)  # fmt: skip
+def test_a_file_labelled_in_runs_of_parts_has_the_same_bytes(
+    tagger, tmp_path_factory, sentences, size, kind, how, cuts
+):
+    folder = tmp_path_factory.mktemp("runs")
+    sentences = sentences if how == "lists" else [s for s in sentences if s]
+    table = as_lists(sentences) if how == "lists" else as_rows(sentences, first_alone=how == "first")
+    whole, _ = tagged(tagger, folder, table, size, kind, Labelling(confidence=True))
+    source, target = str(folder / f"in.{kind}"), folder / f"runs.{kind}"
+    tag_file(tagger, source, target, kind, {}, Labelling(confidence=True), parts=in_runs(cuts))
+    assert target.read_bytes() == whole.read_bytes()
 
 
 def test_row_groups_empty_ones_notes_and_the_compression_are_kept(tagger, tmp_path):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from loglinear.estimators.tagger.estimator import Tagger
     from loglinear.estimators.tagger.local import LocalTagger
     from loglinear.evaluation.paired import PairedReport
+    from loglinear.experiments.pools.pool import Pool
     from loglinear.experiments.tables import Table
     from loglinear.experiments.tuning.run import TuningProgress
     from loglinear.features.templates.language import TemplateSet
@@ -278,6 +279,20 @@ def resumable(results: Path | None) -> Iterator[None]:
         raise KeyboardInterrupt(interrupted(results)) from None
 
 
+@contextmanager
+def pool_on(cluster: str | None, out: Screen, jobs: int | None = None, flag: str = "--jobs") -> Iterator[Pool | None]:
+    """The pool of a cluster while it is needed; None without one. ``jobs`` is what ``flag`` says, if it is given."""
+    if cluster is None:
+        yield None
+        return
+    from loglinear.experiments.pools.cluster import ClusterPool
+
+    if jobs is not None:
+        raise OptionError(f"{flag} is for one machine; with --cluster as many are trained at a time as it has threads")
+    with ClusterPool(cluster, say=out.print) as pool:
+        yield pool
+
+
 def interrupted(results: Path | None) -> str:
     """The message after Ctrl-C."""
     if results is None:
@@ -491,12 +506,11 @@ class TuningDisplay(_Display):
 
     def observe(self, progress: TuningProgress) -> None:
         """Show the progress of a tuning."""
-        self._show(f"{progress.done} of {progress.total}  {progress.name}", progress)
+        self._show(f"{_count(progress)}{progress.name}", progress)
 
     def observe_part(self, what: str, progress: TuningProgress) -> None:
         """Show the progress of one tuning of several."""
-        count = f"{progress.done} of {progress.total}  " if progress.total else ""
-        self._show(f"{what}: {count}{progress.name}", progress)
+        self._show(f"{what}: {_count(progress)}{progress.name}", progress)
 
     def _show(self, text: str, progress: TuningProgress) -> None:
         best = "" if progress.best_score is None else f"  (best {progress.best_score:.2f}: {progress.best_name})"
@@ -506,3 +520,11 @@ class TuningDisplay(_Display):
         elif self._status is not None:
             at = "" if progress.iteration is None else f"  iteration {progress.iteration}"
             self._status.update(Text(visible(f"{text}{at}{best}  {progress.seconds:.1f} s")))
+
+
+def _count(progress: TuningProgress) -> str:
+    """How many trainings are done, and how many are under way if there are several."""
+    if not progress.total:
+        return ""
+    running = f", {progress.running} running" if progress.running > 1 else ""
+    return f"{progress.done} of {progress.total}{running}  "

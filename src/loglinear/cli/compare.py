@@ -71,6 +71,7 @@ def compare_command(
     loglinear compare train.txt --dev dev.txt --test test.txt --template ner --criteria cll,softmax-margin,perceptron
     loglinear compare train.txt --dev dev.txt --test test.txt --criteria all --json all.json --html all.html --jobs 2
     loglinear compare train.txt --dev dev.txt --test test.txt --criteria all --halving 0.1,0.3,1 --sizes 0.1,0.3,1
+    loglinear compare train.txt --dev dev.txt --test test.txt --criteria all --json all.json --cluster local:4
     loglinear compare train.txt --dev dev.txt --test test.txt --criteria "cll;mira:k=5,C=0.1" --grid l2=0.3,1,3
     """
     from loglinear.experiments.comparison.page import score_table, training_table
@@ -92,12 +93,17 @@ def compare_command(
             for split, path in zip(SPLITS, sources, strict=True)
         ]
     common.choose_template(tagger, model.template or (QUICK_TEMPLATE if bundled else None), corpora[0], files, out)
-    with common.resumable(run.json), common.TuningDisplay(out) as display:
+    jobs = None if run.jobs == 1 else run.jobs
+    with (
+        common.resumable(run.json),
+        common.pool_on(run.cluster, out, jobs) as pool,
+        common.TuningDisplay(out) as display,
+    ):
         result = compare(
             corpora[0], None, corpora[1], None, corpora[2], criteria=run.criteria, tagger=tagger, grid=grid,
             quick=run.quick, sizes=shares, metric=run.metric, halving=common.numbers("halving", run.halving) or None,
-            jobs=run.jobs, draws=run.draws, label_column=files.label_column, partial=files.partial, results=run.json,
-            observe=display.observe_part,
+            jobs=run.jobs, pool=pool, draws=run.draws, label_column=files.label_column, partial=files.partial,
+            results=run.json, observe=display.observe_part,
         )  # fmt: skip
     with common.working(out, "writing"):
         _write(result, run.markdown, run.html)

@@ -736,6 +736,16 @@ class PagingOptions:
             yield
 
 
+def cluster_option(what: str) -> Any:
+    """The option that says which Dask cluster does it."""
+    return option(
+        f"{what} on a Dask cluster: tcp://HOST:PORT of its scheduler, or local:N for N processes on this machine",
+        default=None,
+        panel=RUN,
+        metavar="ADDRESS",
+    )
+
+
 @options
 class ExperimentOptions:
     """Options of experiments with many trainings."""
@@ -756,6 +766,7 @@ class ExperimentOptions:
         panel=RUN,
     )
     jobs: int = option("trainings at the same time; they share the threads", default=1, least=1, panel=RUN)
+    cluster: str | None = cluster_option("train")
     quiet: bool = option("print nothing but errors", default=False, flags=("-q", "--quiet"))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loglinear.cli import common
-from loglinear.cli.options import OF_SEQUENCES, CorpusOptions, Flags, TableOptions, changed
+from loglinear.cli.options import OF_SEQUENCES, CorpusOptions, Flags, TableOptions, changed, cluster_option
 from loglinear.errors import OptionError
 from loglinear.estimators.options import ClassifierOptions, TaggerOptions
 from loglinear.options import PIPED_CHART, READ, WRITTEN, WRITTEN_FILE, option, options
@@ -63,6 +63,7 @@ class PathOptions:
         default="best",
         panel=OUTPUT,
     )
+    cluster: str | None = cluster_option("train")
 
 
 def path_command(
@@ -90,6 +91,7 @@ def path_command(
     loglinear path --bundled chunk --plot path.svg   (the corpus that comes with the package)
     loglinear path train.txt --test dev.txt --template chunking --plot path.svg
     loglinear path train.txt --folds 5 --grid 0.01,0.1,1,10 --csv path.csv -o best.model
+    loglinear path train.txt --folds 5 --json path.json --cluster tcp://10.0.0.1:8786   (the folds on its workers)
     loglinear path reviews.csv --label stars --criterion max-margin --folds 10   (a table: a classifier)
     """
     if run.choose not in ("best", "1se"):
@@ -171,10 +173,14 @@ def _run(
     X_test, y_test = (None, None) if held_out is None else held_out
     penalties = GRID if asked.grid is None else common.numbers("grid", asked.grid)
     results = None if str(asked.json) == "-" else asked.json
-    with common.resumable(results), common.working(out, "training along the path") as show:
+    with (
+        common.resumable(results),
+        common.pool_on(asked.cluster, out) as pool,
+        common.working(out, "training along the path") as show,
+    ):
         path = regularisation_path(
             estimator, *data, l2=penalties, X_test=X_test, y_test=y_test, folds=asked.folds, seed=seed, results=results,
-            observe=lambda done, total, l2: show(f"{done} of {total} trainings, l2 {l2:g}"),
+            pool=pool, observe=lambda done, total, l2: show(f"{done} of {total} trainings, l2 {l2:g}"),
         )  # fmt: skip
     common.show_table(path.table(), out)
     out.print(f"best l2 {path.best:g}; the greatest within a standard error of it {path.one_standard_error:g}")

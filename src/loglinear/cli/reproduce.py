@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from loglinear.cli import files
-from loglinear.cli.common import console, resumable, show_table, working, write_text
-from loglinear.cli.options import add, verbs
+from loglinear.cli.common import console, pool_on, resumable, show_table, working, write_text
+from loglinear.cli.options import add, cluster_option, verbs
 from loglinear.errors import OptionError
 from loglinear.options import READ, READ_FOLDER, RESULTS, WRITTEN, WRITTEN_FILE, WRITTEN_FOLDER, option, options
 from loglinear.system import temporary_folder
@@ -33,6 +33,7 @@ class RunOptions:
         "trainings at a time, each on one thread; all cores if not given", default=None, least=1
     )
     seed: int = option("first seed of the tuning sentences, and of training", default=0, least=0)
+    cluster: str | None = cluster_option("train")
     seeds: int | None = option("seeds to repeat it with; 3 by default, 1 with --quick", default=None, least=1, most=100)
 
 
@@ -90,6 +91,7 @@ def all_command(asked: AllOptions) -> None:
     Examples
     --------
     loglinear reproduce all --quick
+    loglinear reproduce all --data corpora --folder results --cluster tcp://10.0.0.1:8786
     loglinear reproduce all --data corpora --folder results --output results.md     (continues if it was stopped)
     """
     from loglinear.experiments.reproduce.papers import PAPERS, available
@@ -106,7 +108,7 @@ def all_command(asked: AllOptions) -> None:
         )
         for paper, place in zip(PAPERS, kept, strict=True):
             corpora = None if asked.quick else available(paper, asked.data)
-            shared = {name: getattr(asked, name) for name in ("data", "quick", "threads", "seed", "seeds")}
+            shared = {name: getattr(asked, name) for name in ("data", "quick", "threads", "seed", "seeds", "cluster")}
             paper_options = PaperOptions(**shared, corpora=corpora, json=place, markdown=None)
             _run(paper, paper_options)
         if asked.output is not None:
@@ -193,11 +195,11 @@ def _run(paper: str, asked: PaperOptions) -> None:
     from dataclasses import asdict
     from itertools import chain
 
+    from loglinear.experiments.pools.processes import ProcessPool
     from loglinear.experiments.reproduce.papers import PAPERS, files_for
     from loglinear.experiments.reproduce.tasks import Cells, cell_shape
     from loglinear.experiments.store import Store
     from loglinear.experiments.tables import markdown as page_of
-    from loglinear.experiments.workers import Pool
     from loglinear.system import thread_count
 
     quick, json, corpora = asked.quick, asked.json, asked.corpora or []
@@ -217,11 +219,16 @@ def _run(paper: str, asked: PaperOptions) -> None:
     command += "" if asked.seeds is None else f" --seeds {n_seeds}"
     command += "" if asked.threads is None else f" --threads {asked.threads}"
     mark = {"paper": paper, "quick": quick, "seed": asked.seed}
-    with resumable(json), temporary_folder() as scratch, Pool(thread_count(asked.threads)) as pool:
+    with (
+        resumable(json),
+        temporary_folder() as scratch,
+        pool_on(asked.cluster, out, asked.threads, "--threads") as cluster,
+        cluster or ProcessPool(thread_count(asked.threads)) as pool,
+    ):
         place = scratch / "cells.json" if json is None else json
         store = Store(place, "reproduce", mark, cell_shape, command=command)
         cells = Cells(store, pool, lambda text: out.print(text))
-        with working(out, f"{paper}: {pool.n} at a time ..."):
+        with working(out, f"{paper}: {pool.places} at a time ..."):
             tables, charts = PAPERS[paper].make(found, cells, asked.seed, n_seeds)
         for table in tables if quick else []:
             table.notes.append(SMALL)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Self
 
 import typer
 
 from loglinear.cli.common import PLAIN_SECONDS, Screen, console, working
-from loglinear.cli.options import ModelFile, ReadingLabels, Threads, warn
+from loglinear.cli.options import ModelFile, ReadingLabels, Threads, cluster_option, warn
 from loglinear.errors import DataError, LoglinearError, OptionError
 from loglinear.kernels import compile_without_scipy
 from loglinear.options import READ_JSON, READ_PARTS, WRITTEN_PARTS, option, options
@@ -25,7 +28,12 @@ if TYPE_CHECKING:
     from loglinear.data import Attributes, Column, Columns
     from loglinear.data.files import Source
     from loglinear.estimators.tagger.predict import LoadedTagger, SequencePredictor
-    from loglinear.scale.tables import Counts, Labelling
+    from loglinear.scale.cluster.engine import Cluster
+    from loglinear.scale.cluster.tagging import ModelFile as ClusterModel
+    from loglinear.scale.tables import Counts, Labelling, PartsOf
+
+    Workers = tuple[Cluster, ClusterModel]
+    Opened = Callable[[], AbstractContextManager[Workers | None]]
 
 ARROW = ("parquet", "arrow")  # formats that are labelled part by part
 QUIET_SECONDS = 2.0  # before progress is shown
@@ -54,6 +62,7 @@ class TagOptions:
         default="refuse",
         choices=("refuse", "overwrite", "keep"),
     )
+    cluster: str | None = cluster_option("label several files, or one of Parquet or Arrow,")
 
 
 def tag_command(
@@ -91,6 +100,8 @@ def tag_command(
     loglinear tag ner.model news.parquet -o tagged.parquet     (row group by row group; lists of tokens, or long)
     loglinear tag ner.model 'parts/*.parquet' -o tagged     (a folder, with a file for each)
     loglinear tag ner.model 'parts/*.parquet' -o tagged --existing keep     (goes on where it was stopped)
+    loglinear tag ner.model 'parts/*.txt.gz' -o tagged --cluster tcp://10.0.0.1:8786     (a file at a time on each core)
+    loglinear tag ner.model large.parquet -o tagged.parquet --cluster local:4     (runs of its row groups)
     echo "Anna Berg lives in Oslo" | loglinear tag words.model - --format text     (a model that looks at words only)
     """
     compile_without_scipy()
@@ -102,23 +113,47 @@ def tag_command(
         raise OptionError(
             "--label-column goes with --force, which keeps the labels of that column; give both, or neither"
         )
+    if how.cluster is not None and threads is not None:
+        raise OptionError("--threads is for one machine; on a cluster each of its threads labels with one")
+    if how.cluster is not None and input == "-":
+        raise OptionError("the workers of a cluster cannot read standard input; name files, or leave out --cluster")
     parts = _parts(input, output, files, how)
     tagger, screen = LoadedTagger.load(model, threads), console()
+    opened = partial(_opened, how.cluster, model, screen)
     if parts is None:
-        _tag_file(tagger, input, output, how, files, screen)
+        _tag_file(tagger, input, output, how, files, screen, opened)
     else:
-        _tag_parts(tagger, parts, how, files, screen)
+        _tag_parts(tagger, parts, how, files, screen, opened)
+
+
+@contextmanager
+def _opened(address: str | None, model: Path, screen: Screen) -> Iterator[Workers | None]:
+    """The workers of a cluster, and the model as they get it; None without a cluster."""
+    if address is None:
+        yield None
+        return
+    from loglinear.scale.cluster.engine import open_cluster
+    from loglinear.scale.cluster.tagging import ModelFile as ClusterModel
+
+    with open_cluster(address, say=screen.print) as cluster:
+        yield cluster, ClusterModel.of(model)
 
 
 def _tag_file(
-    tagger: LoadedTagger, input: str, output: str, how: TagOptions, files: CorpusOptions, screen: Screen
-) -> None:
+    tagger: LoadedTagger, input: str, output: str, how: TagOptions, files: CorpusOptions, screen: Screen,
+    opened: Opened,
+) -> None:  # fmt: skip
     """Label one file."""
     files = files.like(tagger.data_, input)
     format, source = files.format_of(input)
     if format in ARROW and how.output_format in (None, format) and how.nbest is None:
-        with ProgressDisplay(screen, input) as display:
-            _tag_arrow(tagger, source, output, format, how, files, display.observe)
+        with opened() as cluster, ProgressDisplay(screen, input) as display:
+            _tag_arrow(tagger, source, output, format, how, files, display.observe, cluster)
+    elif how.cluster is not None:
+        raise OptionError(
+            f"{input}: one file is labelled on a cluster if Parquet or Arrow is read and written, in runs of its row "
+            "groups; leave out --cluster, or cut it into several files and name them by a glob"
+        )
     else:
         _tag_corpus(tagger, source if input == "-" else input, output, how, files, screen)
 
@@ -160,11 +195,17 @@ def _tag_arrow(
     how: TagOptions,
     files: CorpusOptions,
     observe: Callable[[Counts], None],
+    cluster: Workers | None = None,
 ) -> Counts:
     """Label a Parquet or Arrow file part by part."""
-    from loglinear.scale.tables import tag_file
+    from loglinear.scale.tables import TableTagger, tag_file
 
-    return tag_file(tagger, source, output, format, files.naming(), _labelling(how, files), observe)
+    parts: PartsOf = TableTagger.parts
+    if cluster is not None:
+        from loglinear.scale.cluster.tagging import parts_on
+
+        parts = parts_on(*cluster)
+    return tag_file(tagger, source, output, format, files.naming(), _labelling(how, files), observe, parts)
 
 
 def _labelling(how: TagOptions, files: CorpusOptions) -> Labelling:
@@ -206,10 +247,34 @@ def _parts(input: str, output: str, files: CorpusOptions, how: TagOptions) -> li
     return pairs
 
 
+@dataclass(frozen=True)
+class _Part:
+    """One of several files: where its output goes, and how it is labelled; ``format`` if that is done part by part."""
+
+    path: str
+    target: str
+    format: str | None
+    how: TagOptions
+    files: CorpusOptions
+
+
+def tag_part(
+    tagger: LoadedTagger, part: _Part, observe: Callable[[Counts], None] = lambda counts: None
+) -> tuple[int, int]:
+    """Label one of several files; returns its rows, if it has any, and its tokens."""
+    os.makedirs(os.path.dirname(part.target) or ".", exist_ok=True)
+    if part.format is not None:
+        counts = _tag_arrow(tagger, part.path, part.target, part.format, part.how, part.files, observe)
+        return counts.rows, counts.tokens
+    own = copy(part.files)  # reading finds the number of the label column
+    return 0, _tag_corpus(tagger, part.path, part.target, part.how, own, console(quiet=True))
+
+
 def _tag_parts(
-    tagger: LoadedTagger, parts: list[tuple[str, str]], how: TagOptions, files: CorpusOptions, screen: Screen
-) -> None:
-    """Label several files, each to the end before the next; all of Parquet and Arrow are looked at first."""
+    tagger: LoadedTagger, parts: list[tuple[str, str]], how: TagOptions, files: CorpusOptions, screen: Screen,
+    opened: Opened,
+) -> None:  # fmt: skip
+    """Label several files, one after the other or on a cluster; all of Parquet and Arrow are looked at first."""
     read = {part: copy(files).like(tagger.data_, part) for part, _ in parts}
     formats = {part: read[part].format_of(part)[0] for part, _ in parts}
     arrow = {part: format for part, format in formats.items() if format in ARROW and how.nbest is None}
@@ -219,21 +284,14 @@ def _tag_parts(
 
         n_rows = check_alike(tagger, arrow, files.naming(), _labelling(how, files))
         n_rows = n_rows if len(arrow) == len(parts) else 0  # of other files nobody knows how many they have
+    jobs = {part: _Part(part, target, arrow.get(part), how, read[part]) for part, target in parts}
     done, empty = 0, list[str]()
     try:
-        with ProgressDisplay(screen, f"{len(parts):,} files", len(parts), n_rows) as display:
-            for part, target in parts:
-                os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-                display.begin(part)
-                if part in arrow:
-                    counts = _tag_arrow(tagger, part, target, arrow[part], how, read[part], display.observe)
-                    if not counts.tokens:
-                        empty.append(part)
-                else:
-                    own = copy(read[part])  # reading finds the number of the label column
-                    display.count(_tag_corpus(tagger, part, target, how, own, console(quiet=True)))
+        with opened() as cluster, ProgressDisplay(screen, f"{len(parts):,} files", len(parts), n_rows) as display:
+            for part, tokens in _labelled(tagger, jobs, display, cluster):
                 done += 1
-                display.finish()
+                if part in arrow and not tokens:
+                    empty.append(part)
     except LoglinearError as error:
         if not done:
             raise
@@ -249,6 +307,35 @@ def _tag_parts(
     if empty:
         others = f" and {how_many(len(empty) - 1, 'other')}" if len(empty) > 1 else ""
         warn(f"no tokens in {empty[0]}{others}: what is written for them has none either")
+
+
+def _labelled(
+    tagger: LoadedTagger,
+    jobs: dict[str, _Part],
+    display: ProgressDisplay,
+    cluster: Workers | None,
+) -> Iterator[tuple[str, int]]:
+    """Each file and its number of tokens, when it is done."""
+    if cluster is None:
+        for name, part in jobs.items():
+            display.begin(name)
+            rows, tokens = tag_part(tagger, part, display.observe)
+            display.finish(rows, tokens)
+            yield name, tokens
+        return
+    from loglinear.scale.cluster.tagging import tag_files
+
+    workers, model = cluster
+    absolute = {os.path.abspath(name): name for name in jobs}
+    there = {
+        path: replace(jobs[name], path=path, target=os.path.abspath(jobs[name].target))
+        for path, name in absolute.items()
+    }
+    folder = os.path.dirname(next(iter(there.values())).target) if there else "."
+    with closing(tag_files(workers, model, tag_part, there, folder)) as found:  # type: ignore[type-var]
+        for path, (rows, tokens) in found:
+            display.finish(rows, tokens)
+            yield absolute[path], tokens
 
 
 class ProgressDisplay:
@@ -291,14 +378,9 @@ class ProgressDisplay:
             self._n_rows = counts.of_rows or 0
         self._show()
 
-    def count(self, n_tokens: int) -> None:
-        """A file of so many tokens is done that was labelled as a whole."""
-        self._tokens += n_tokens
-
-    def finish(self) -> None:
-        """The file is done."""
-        if self._now is not None:
-            self._rows, self._tokens = self._rows + self._now.rows, self._tokens + self._now.tokens
+    def finish(self, rows: int, tokens: int) -> None:
+        """A file is done."""
+        self._rows, self._tokens = self._rows + rows, self._tokens + tokens
         self._files, self._now = self._files + 1, None
         self._show()
 

@@ -62,6 +62,7 @@ def tune_command(
     loglinear tune train.txt --folds 5 --grid l2=0.01,0.1,1 --grid template=words,ner --csv table.csv
     loglinear tune train.txt --dev dev.txt --criterion mira --grid criterion:C=0.01,0.1,1 --grid max_iter=5,10 --jobs 2
     loglinear tune large.txt --dev dev.txt --grid l2=0.01,0.1,1 --grid order=1,2 --halving 0.1,0.3,1 --json tuning.json
+    loglinear tune train.txt --dev dev.txt --grid l2=0.01,0.1,1 --json tuning.json --cluster tcp://10.0.0.1:8786
     loglinear tune train.txt --dev dev.txt --grid "criterion=cll;mira:k=5,C=0.1;perceptron" --metric precision
     """
     from loglinear.criteria.criterion import CRITERIA
@@ -83,10 +84,15 @@ def tune_command(
     learns_weights = any(CRITERIA.part(spec).learns_weights for spec in chosen.get("criterion", [model.criterion]))
     if model.template is not None or (learns_weights and "template" not in chosen):
         common.choose_template(tagger, model.template, corpus, files, out)
-    with common.resumable(run.json), common.TuningDisplay(out) as display:
+    jobs = None if run.jobs == 1 else run.jobs
+    with (
+        common.resumable(run.json),
+        common.pool_on(run.cluster, out, jobs) as pool,
+        common.TuningDisplay(out) as display,
+    ):
         result = tune(
             corpus, None, dev_corpus, grid=chosen, tagger=tagger, folds=folds, metric=run.metric,
-            halving=common.numbers("halving", run.halving) or None, warm=warm, jobs=run.jobs,
+            halving=common.numbers("halving", run.halving) or None, warm=warm, jobs=run.jobs, pool=pool,
             sample_weight=files.sentence_weights(len(corpus)), label_column=files.label_column, partial=files.partial,
             results=run.json, observe=display.observe,
         )  # fmt: skip

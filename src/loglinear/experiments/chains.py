@@ -13,18 +13,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from loglinear.experiments.pools.pool import SILENT, Emit, Job, Pool
 from loglinear.experiments.store import Cell, Store
-from loglinear.experiments.workers import Emit, Pool
 
 
 class Link(Protocol):
-    """A training: the key of its cell, and the training it starts from, if any."""
+    """A training: its name and the key of its cell, and the training it starts from, if any."""
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def key(self) -> str: ...
 
     @property
     def previous(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A link that has been given to the pool."""
+
+    link: Any
 
 
 @dataclass(frozen=True)
@@ -43,29 +53,36 @@ class Chains:
     Parameters
     ----------
     store : Store
-    fit : callable
-        From a link, the model to start from (or None) and a function for progress to a model and its cell.
+    pool : Pool
+        Where they are trained.
+    job : callable
+        From a link and the model to start from (or None) to the job whose result is a model and its cell.
     load : callable
         From a model file and its link to the model.
     """
 
     store: Store
-    fit: Callable[[Any, Any, Emit], tuple[Any, Cell]]
+    pool: Pool
+    job: Callable[[Any, Any], Job]
     load: Callable[[Path, Any], Any]
 
     def train(
-        self, chains: Sequence[Sequence[Link]], pool: Pool, is_best: Callable[[Any, Cell], bool] = lambda *_: False
+        self,
+        chains: Sequence[Sequence[Link]],
+        is_best: Callable[[Any, Cell], bool] = lambda *_: False,
+        within: Emit = SILENT,
     ) -> Iterator[Any]:
-        """What the trainings emit, and a :class:`Finished` for each link, once its cell is stored.
+        """What happens to links: :class:`Begun`, pairs of a link and its progress, and :class:`Finished` once its cell
+        is stored.
 
         ``is_best`` tells of a link and its cell whether its model is the best so far, and so has to be kept. Models are
-        stored and deleted here, in the thread of the caller.
+        stored and deleted here, in the thread of the caller, which may be a task itself (``within``).
         """
         places = {link.key: number for number, chain in enumerate(chains) for link in chain}
         last = {chain[-1].key for chain in chains}
         awaited: dict[int, str] = {}  # the key of the model that the next link of a chain starts from
         best, held = "", set[str]()
-        with closing(pool.stream(partial(self._follow, chain) for chain in chains)) as events:
+        with closing(self.pool.stream((partial(self._follow, chain) for chain in chains), within)) as events:
             for event in events:
                 if isinstance(event, Finished):
                     key = event.link.key
@@ -86,18 +103,25 @@ class Chains:
             if cell is None:
                 if before is None or link.previous is None:
                     before = self.model(link.previous, emit)
-                before, cell = self.fit(link, before, emit)
+                emit(Begun(link))
+                before, cell = self._fit(link, before, emit)
                 emit(Finished(link, cell, before))
             else:
                 before = None
                 emit(Finished(link, cell))
 
-    def model(self, link: Any, emit: Emit = lambda _: None) -> Any:
+    def model(self, link: Any, emit: Emit = SILENT) -> Any:
         """The model of a link, trained again if it is not stored; None for no link."""
         if link is None:
             return None
         kept = self.store.model(link.key, lambda path: self.load(path, link))
-        return self.fit(link, self.model(link.previous, emit), emit)[0] if kept is None else kept
+        return self._fit(link, self.model(link.previous, emit), emit)[0] if kept is None else kept
+
+    def _fit(self, link: Any, before: Any, emit: Emit) -> tuple[Any, Cell]:
+        found: tuple[Any, Cell] = self.pool.do(
+            link.name, self.job(link, before), emit.mapped(lambda progress: (link, progress))
+        )
+        return found
 
 
 def load_like(estimator: Any, path: Path) -> Any:

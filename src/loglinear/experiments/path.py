@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,10 +33,13 @@ from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.estimators.tagger.inputs import annotation_of, corpus_of
 from loglinear.experiments.chains import Chains, Finished, load_like
 from loglinear.experiments.charts import Line, Mark, line_chart
+from loglinear.experiments.pools import pool as pools
+from loglinear.experiments.pools.pool import Pool, Say
+from loglinear.experiments.pools.shared import Shared
+from loglinear.experiments.pools.threads import ThreadPool
 from loglinear.experiments.store import Cell, Store, digest, is_finite, key_of, setting_content
 from loglinear.experiments.tables import Table
 from loglinear.experiments.tuning.data import Data
-from loglinear.experiments.workers import Emit, Pool
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.wording import how_many
 
@@ -132,6 +134,7 @@ def regularisation_path(
     seed: int = 0,
     results: str | Path | None = None,
     observe: Callable[[int, int, float], None] | None = None,
+    pool: Pool | None = None,
 ) -> RegularisationPath:
     """Errors of an estimator over a grid of L2 penalties.
 
@@ -154,6 +157,9 @@ def regularisation_path(
         continue from are in a folder beside it.
     observe : callable, optional
         Called with the number of finished trainings, of all trainings, and the penalty of the last.
+    pool : Pool, optional
+        Where the trainings run instead of in this process, as
+        :class:`~loglinear.experiments.pools.cluster.ClusterPool`. It is not closed.
     """
     grid = _checked_grid(l2)
     if "l2" not in estimator.get_params():
@@ -176,8 +182,13 @@ def regularisation_path(
     mark = {} if results is None else _mark(estimator, X, y, X_test, y_test, folds, seed)
     store = Store(results, "path", mark, lambda key, cell: dict.fromkeys(names, is_finite))
     chains = [_steps(estimator, fold, grid) for fold in range(len(parts))]
-    fit = Chains(store, partial(_fitted, estimator, parts), lambda path, link: load_like(estimator, path))
-    finished = (event.link for event in fit.train(chains, Pool(1)) if isinstance(event, Finished))
+    data = [Shared.of(part) for part in parts]
+    fit = Chains(
+        store, ThreadPool(1) if pool is None else pool,
+        lambda step, init: _Fitting("fitting", estimator, data[step.fold], step.l2, init),
+        lambda path, step: load_like(estimator, path),
+    )  # fmt: skip
+    finished = (event.link for event in fit.train(chains) if isinstance(event, Finished))
     for done, step in enumerate(finished, 1):
         if observe is not None:
             observe(done, len(parts) * len(grid), step.l2)
@@ -198,6 +209,10 @@ class _Step:
     previous: _Step | None
 
     @property
+    def name(self) -> str:
+        return f"l2={self.l2:g}" + (f", part {self.fold + 1}" if self.fold else "")
+
+    @property
     def key(self) -> str:
         before = [] if self.previous is None else self.previous.path
         return key_of("path", {"fold": self.fold, "l2": self.l2, "after": before})
@@ -215,15 +230,36 @@ def _steps(estimator: Any, fold: int, grid: Float) -> list[_Step]:
     return steps
 
 
-def _fitted(
-    estimator: Any, parts: Sequence[tuple[Any, Any, Any, Any]], step: _Step, init: Any, emit: Emit
-) -> tuple[Any, Cell]:
+@dataclass(frozen=True)
+class _Fitting(pools.Job):
+    """What has to be done for a step: the result is a model and its cell.
+
+    Parameters
+    ----------
+    estimator : any
+        The options.
+    part : Shared of tuple
+        X and y to train on, and X and y to test on.
+    l2 : float
+    init : any
+        The model to start from, if there is one.
+    """
+
+    MEASURES: ClassVar[dict[str, str]] = {"fitting": "loglinear.experiments.path:fitted"}
+
+    estimator: Any
+    part: Shared[tuple[Any, Any, Any, Any]]
+    l2: float
+    init: Any = None
+
+
+def fitted(job: _Fitting, say: Say) -> tuple[Any, Cell]:
     """The model of a step, and its errors on the training and the test data."""
-    X, y, X_test, y_test = parts[step.fold]
-    model = clone(estimator).set_params(l2=step.l2)
-    more: dict[str, Any] = {} if init is None else {"init": init}
+    X, y, X_test, y_test = job.part.value
+    model = clone(job.estimator).set_params(l2=job.l2)
+    more: dict[str, Any] = {} if job.init is None else {"init": job.init}
     if "observe" in signature(model.fit).parameters and not getattr(model, "verbose", False):
-        more["observe"] = emit  # so that Ctrl-C ends the training at its next iteration
+        more["observe"] = lambda progress: say(None)  # so that Ctrl-C ends the training at its next iteration
     model.fit(X, y, **more) if y is not None else model.fit(X, **more)
     test, spread = _ratio(*_errors(model, X_test, y_test))
     return model, {"train": _ratio(*_errors(model, X, y))[0], "test": test, "spread": spread}

@@ -17,6 +17,7 @@ import json
 import math
 import platform
 import re
+import threading
 import time
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -119,7 +120,7 @@ def unreadable(what: str, path: Path | None) -> DataError:
 
 
 class Store:
-    """Finished cells by key, and models by key.
+    """Finished cells by key, and models by key; several threads may use it.
 
     Parameters
     ----------
@@ -147,7 +148,7 @@ class Store:
         self.cells: dict[str, Cell] = {}
         self._summary: dict[str, Any] = {}
         self._models: dict[str, Any] = {}
-        self._since = time.perf_counter()
+        self._since, self._lock = time.perf_counter(), threading.RLock()
         if self.path is not None and resume and self.path.exists():
             self._resume(self.path, json.loads(json.dumps({"version": __version__, **mark})), shape)
 
@@ -174,22 +175,24 @@ class Store:
 
     def put(self, key: str, cell: Cell, model: Any = None) -> None:
         """Store a cell, and its model if there is one: the model first, so that no cell lacks its model."""
-        if model is not None:
-            self._models[key] = model
-            if self.path is not None and hasattr(model, "save"):
-                self.folder.mkdir(exist_ok=True)
-                model.save(self.model_path(key))
-        self.cells[key] = cell
-        now = time.perf_counter()
-        spent = self.about.get("clock_seconds", 0.0) + now - self._since
-        self.about |= {"machine": machine(), "date": datetime.date.today().isoformat(), "clock_seconds": spent}
-        self._since, self._summary = now, {}  # the summary was made without this cell
-        self._write()
+        with self._lock:
+            if model is not None:
+                self._models[key] = model
+                if self.path is not None and hasattr(model, "save"):
+                    self.folder.mkdir(exist_ok=True)
+                    model.save(self.model_path(key))
+            self.cells[key] = json.loads(json.dumps(cell))  # as it is when it is read again
+            now = time.perf_counter()
+            spent = self.about.get("clock_seconds", 0.0) + now - self._since
+            self.about |= {"machine": machine(), "date": datetime.date.today().isoformat(), "clock_seconds": spent}
+            self._since, self._summary = now, {}  # the summary was made without this cell
+            self._write()
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Store the summary of the cells."""
-        self._summary = summary
-        self._write()
+        with self._lock:
+            self._summary = summary
+            self._write()
 
     def model(self, key: str, load: Callable[[Path], Any]) -> Any:
         """The model stored under that key; None if there is none, or it cannot be read."""
@@ -274,10 +277,10 @@ def option_content(name: str, value: Any) -> Any:
     """The JSON form of an option's value."""
     if isinstance(value, list | tuple):
         return [option_content(name, item) for item in value]
-    return content_of(Path(value) if isinstance(value, str) and _is_file(name, value) else value)
+    return content_of(Path(value) if isinstance(value, str) and is_file(name, value) else value)
 
 
-def _is_file(name: str, value: str) -> bool:
+def is_file(name: str, value: str) -> bool:
     """Whether the value of that option is the name of an existing file."""
     may_be = {
         "template": value not in SETS and "\n" not in value and "%" not in value,

@@ -1,12 +1,14 @@
 """Room for what is larger than a process: corpora beyond memory, files part by part, models inside other engines.
 
-    encoded    a corpus in numbers, in a folder
-    tables     labels of Arrow tables, and of Parquet and Arrow files part by part
-    parts      the files that a glob or a folder names, and where the output of each goes
-    models     model files, loaded once a process
-    frames     :func:`tag_frame`, for pandas and Dask's ``map_partitions``
-    datasets   :class:`BatchTagger`, for ``map`` of Hugging Face's ``datasets``
-    spark      ``tag_udf``, for Spark
+    encoded      a corpus in numbers, in a folder
+    tables       labels of Arrow tables, and of Parquet and Arrow files part by part
+    parts        the files that a glob or a folder names, and where the output of each goes
+    models       model files, loaded once a process
+    frames       :func:`tag_frame`, for pandas and Dask's ``map_partitions``
+    collections  :func:`predict`, for Dask's bags and data frames
+    datasets     :class:`BatchTagger`, for ``map`` of Hugging Face's ``datasets``
+    spark        ``tag_udf``, for Spark
+    cluster      work on a cluster
 
 All but ``encoded``, ``parts`` and ``models`` need pyarrow (``pip install 'loglinear[parquet]'``).
 """

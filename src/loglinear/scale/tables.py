@@ -84,7 +84,7 @@ class TableTagger:
     """
 
     def __init__(self, tagger: SequencePredictor, schema: TokenSchema, how: Labelling = Labelling()) -> None:
-        self._tagger, self.schema, self._how = tagger, schema, how
+        self._tagger, self.schema, self.how = tagger, schema, how
         self.used = set(tagger.model_.input_columns)
         self._label_column = self._labels_given(how.label_column)
         if self._label_column is not None:
@@ -122,7 +122,7 @@ class TableTagger:
     @property
     def types(self) -> dict[str, Any]:
         """The new columns and their types."""
-        return _types(self.schema.sentence, self._how)
+        return _types(self.schema.sentence, self.how)
 
     def columns(self, table: Any, first_row: int = 0) -> dict[str, Any]:
         """The new columns of a table that is whole: labels and, if asked for, their probabilities."""
@@ -170,6 +170,69 @@ class TableTagger:
                 yield ready.table, {name: values.slice(0, size) for name, values in columns.items()}
                 labelled = [{name: values.slice(size) for name, values in columns.items()}]
 
+    def run(self, file: ArrowFile, first: int, end: int | None) -> dict[str, Any]:
+        """The new columns of a run of a file's parts (by their numbers), which may be labelled apart from the others.
+
+        Where a row is a token, the run has the sentences that begin in it: not the rest of one that began before, but
+        the rest of its last one. The columns of all runs, one after the other, are those of the file.
+        """
+        names = self.schema.columns(self.used)
+        if self.schema.sentence is not None:
+            return self._chunked(list(self._row_run(file, first, end, names)))
+        return self._chunked([self.columns(part.table, part.first_row) for part in file.parts(names, first, end)])
+
+    def _row_run(self, file: ArrowFile, first: int, end: int | None, names: list[str]) -> Iterator[dict[str, Any]]:
+        """The same where a row is a token, a piece at a time."""
+        pa, before, begun = pyarrow(), self._name_before(file, first), first == 0
+        window, first_row, stop = None, 0, None  # rows of which sentences may go on; the first row after the run
+        for part in chain(file.parts(names, first), [None]):
+            if part is not None:
+                stop = part.first_row if part.number == end else stop
+                if window is None or not window.num_rows:
+                    rest = 0 if begun else self._rest(part.table, before)
+                    begun = begun or rest < part.table.num_rows
+                    window, first_row = part.table.slice(rest), part.first_row + rest
+                else:
+                    window = pa.concat_tables([window, part.table])
+            if window is None or (stop is not None and first_row >= stop):
+                return
+            corpus = self.schema.corpus(window, first_row, self.used)
+            own = corpus.n_sentences - (part is not None)
+            if stop is not None:
+                own = min(own, int(np.searchsorted(corpus.offsets[:-1], stop - first_row)))
+            if own > 0:
+                n_rows = int(corpus.offsets[own])
+                yield self._rows(corpus, 0, own)
+                first_row, window = first_row + n_rows, window.slice(n_rows)
+
+    def _name_before(self, file: ArrowFile, first: int) -> str:
+        """The name of the sentence that the rows before a part end with; empty if it has none."""
+        for number in range(first - 1, -1, -1):
+            (part,) = file.parts([str(self.schema.sentence)], number, number + 1)
+            for value in reversed(part.table.column(0)):
+                if name := _name(value):
+                    return name
+        return ""
+
+    def _rest(self, table: Any, before: str) -> int:
+        """How many rows at the beginning of a table belong to the sentence before it."""
+        others = (
+            row for row, value in enumerate(table.column(self.schema.sentence)) if _name(value) not in ("", before)
+        )
+        return next(others, table.num_rows)
+
+    def joined(self, file: ArrowFile, runs: Iterator[Mapping[str, Any]]) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """The tables of a file's parts, each with its new columns, which come in runs one after the other."""
+        labelled, there = list[Mapping[str, Any]](), 0
+        for part in file.parts():
+            size = part.table.num_rows
+            while there < size:
+                labelled.append(next(runs))
+                there += len(labelled[-1][PREDICTED])
+            columns = self._chunked(labelled)
+            yield part.table, {name: values.slice(0, size) for name, values in columns.items()}
+            labelled, there = [{name: values.slice(size) for name, values in columns.items()}], there - size
+
     def _rows(self, corpus: Columns, first: int, end: int) -> dict[str, Any]:
         """New columns of the rows of some sentences."""
         pieces = [
@@ -180,7 +243,7 @@ class TableTagger:
 
     def _labels(self, corpus: Columns) -> tuple[Int32, Float | None]:
         """Label numbers of the tokens [N] and, if asked for, their probabilities."""
-        how = self._how
+        how = self.how
         if not corpus.n_tokens:
             return np.zeros(0, dtype=np.int32), np.zeros(0) if how.confidence else None
         given = None if self._label_column is None else annotation_of(corpus, None, self._label_column, partial=True)
@@ -208,6 +271,15 @@ class TableTagger:
         }
 
 
+def _name(value: Any) -> str:
+    """The name of a sentence, as :meth:`TokenSchema.offsets` compares them."""
+    plain = value.as_py()
+    return "" if plain is None else str(plain).strip()
+
+
+PartsOf = Callable[[TableTagger, ArrowFile], Iterator[tuple[Any, dict[str, Any]]]]
+
+
 def tag_file(
     tagger: SequencePredictor,
     source: Source,
@@ -216,6 +288,7 @@ def tag_file(
     naming: Mapping[str, Any] | None = None,
     how: Labelling = Labelling(),
     observe: Callable[[Counts], None] = lambda counts: None,
+    parts: PartsOf = TableTagger.parts,
 ) -> Counts:
     """Label a Parquet or Arrow file; all its columns and parts are kept, and the new columns come last.
 
@@ -232,6 +305,8 @@ def tag_file(
     how : Labelling
     observe : callable
         Told after each part how much is done.
+    parts : callable
+        What labels the parts of the file.
     """
     pa = pyarrow()
     with ArrowFile(source, format) as file:
@@ -242,13 +317,10 @@ def tag_file(
         compression = "lz4" if os.fspath(target).lower().endswith(".feather") else None
         counts = Counts(0, 0, file.n_rows)
         with atomic_output(target) as out, ArrowWriter(out, schema, format, file, compression) as writer:
-            for table, new in tables.parts(file):
-                writer.write(pa.Table.from_arrays([*table.columns, *new.values()], schema=schema))
-                labels = new[PREDICTED]
-                if tables.schema.sentence is None:
-                    n_tokens = sum(len(chunk.flatten()) for chunk in labels.chunks)
-                else:
-                    n_tokens = len(labels)
+            for table, new in parts(tables, file):
+                whole = [values.combine_chunks() for values in new.values()]  # bytes do not depend on how they came
+                writer.write(pa.Table.from_arrays([*table.columns, *whole], schema=schema))
+                n_tokens = table.num_rows if tables.schema.sentence is not None else len(whole[0].flatten())
                 counts = Counts(counts.rows + table.num_rows, counts.tokens + n_tokens, file.n_rows)
                 observe(counts)
     return counts

@@ -173,7 +173,7 @@ def test_stopped_it_goes_on_without_training_again(splits, tmp_path, monkeypatch
     first = compare(train, None, dev, None, test, **arguments)
     after = json.loads(results.read_text())
     assert dict(list(after["cells"].items())[:4]) == before and len(after["comparison"]["systems"]) == 2
-    monkeypatch.setattr("loglinear.experiments.tuning.run.Tuning._fit", lambda *_: pytest.fail("tuned again"))
+    monkeypatch.setattr("loglinear.experiments.chains.Chains._fit", lambda *_: pytest.fail("tuned again"))
     monkeypatch.setattr(
         "loglinear.experiments.comparison.run._Comparison._fit", lambda *_: pytest.fail("trained again")
     )

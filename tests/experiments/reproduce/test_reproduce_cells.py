@@ -9,6 +9,8 @@ from scipy import stats
 from loglinear import Tagger
 from loglinear.errors import DataError, LoglinearError, OptionError
 from loglinear.estimators.parser.estimator import Parser
+from loglinear.experiments.pools.pool import warm_up
+from loglinear.experiments.pools.processes import ProcessPool
 from loglinear.experiments.reproduce import m_estimation, piecewise, softmax_margin
 from loglinear.experiments.reproduce.tasks import (
     DEPENDENCIES,
@@ -28,7 +30,6 @@ from loglinear.experiments.reproduce.tasks import (
     wholly_right,
 )
 from loglinear.experiments.store import FORMAT, Store, read_results
-from loglinear.experiments.workers import Pool, warm_up
 from loglinear.features.templates.language import TemplateSet
 from loglinear.training.run import TrainingInterrupted
 from problems.workers import Sure
@@ -52,7 +53,7 @@ def test_workers_give_what_this_process_gives_whatever_their_number(tmp_path):
     jobs = {f"l2={l2:g}": Job("entities", (), {**CLL, "l2": l2}) for l2 in (0.1, 1.0, 10.0)}
     here = {name: without_seconds(json.loads(json.dumps(job.measure()))) for name, job in jobs.items()}
     for n in (1, 2):
-        with Pool(n) as workers:
+        with ProcessPool(n) as workers:
             there = cells_in(tmp_path / f"{n}.json", workers).trained(jobs)
         assert {name: without_seconds(cell) for name, cell in there.items()} == here
         assert all(cell["seconds"] > 0 for cell in there.values())
@@ -64,7 +65,7 @@ PARSERS = {TREES: {"criterion": "pcfg"}, DEPENDENCIES: {"criterion": "generative
 @pytest.mark.parametrize("task", PARSERS)
 def test_parsers_are_trained_by_workers_too(task):
     job = Job(task, (), PARSERS[task])
-    with Pool(1) as workers:
+    with ProcessPool(1) as workers:
         there = dict(workers.run({"one": job}))["one"]
     assert without_seconds(there) == without_seconds(json.loads(json.dumps(job.measure())))
     assert there["job"] == job.identity and there["seconds"] > 0
@@ -75,7 +76,7 @@ def test_trees_without_relations_have_no_labelled_score(tmp_path):
     for name in ("train", "dev"):
         (tmp_path / name).write_text("\n".join([*rows, "", ""]) * 3)
     files = tuple(str(tmp_path / name) for name in ("train", "dev"))
-    run = Run("ptbdep", files, cells_in(tmp_path / "cells.json", Pool(1)))
+    run = Run("ptbdep", files, cells_in(tmp_path / "cells.json", ProcessPool(1)))
     with run.cells.pool:
         cell = run.trained(DEPENDENCIES, {"generative": System(PARSERS[DEPENDENCIES])})["generative"]
     assert cell["test"]["las"] is None and cell["test"]["uas"] == 100.0
@@ -121,7 +122,7 @@ def test_warming_up_is_done_once_for_each_kind_of_training(monkeypatch):
 
 
 def test_a_job_of_other_options_data_or_seed_is_another_cell(tmp_path):
-    with Pool(1) as workers:
+    with ProcessPool(1) as workers:
         cells = cells_in(tmp_path / "cells.json", workers)
         first = cells.trained({"one": Job("entities", (), CLL)})["one"]
         assert cells.trained({"one": Job("entities", (), CLL, threads=2)})["one"] is first
@@ -137,9 +138,9 @@ def test_a_job_of_other_options_data_or_seed_is_another_cell(tmp_path):
 def test_mistakes_come_back_as_what_they_are(tmp_path):
     (tmp_path / "bad.txt").write_text("a B\na\n")
     files = (str(tmp_path / "bad.txt"),) * 3
-    with Pool(1) as workers, pytest.raises(DataError, match=r"bad.txt:2"):
+    with ProcessPool(1) as workers, pytest.raises(DataError, match=r"bad.txt:2"):
         list(workers.run({"bad": Job("entities", files, CLL)}))
-    with Pool(1) as workers, pytest.raises(LoglinearError, match=r"wrong: the worker process ended .*TypeError"):
+    with ProcessPool(1) as workers, pytest.raises(LoglinearError, match=r"wrong: the worker process ended .*TypeError"):
         list(workers.run({"wrong": Job("entities", (), {"criterion": "cll", "no": "option"})}))
 
 
@@ -249,7 +250,7 @@ def test_risk_starts_from_the_cll_model_that_is_best_on_dev(tmp_path, monkeypatc
 
 def test_a_model_that_was_lost_is_trained_again(tmp_path):
     keep = tmp_path / "kept.model"
-    with Pool(1) as workers:
+    with ProcessPool(1) as workers:
         cells = cells_in(tmp_path / "cells.json", workers)
         job = Job("entities", (), CLL, keep=str(keep))
         first = cells.trained({"cll": job})["cll"]

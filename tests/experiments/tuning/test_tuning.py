@@ -235,7 +235,7 @@ def test_a_damaged_file_is_refused_and_never_a_crash(train, dev, tmp_path):
 def test_the_model_of_all_the_data_is_kept_too(train, tmp_path, monkeypatch):
     arguments = {"grid": {"l2": [0.1, 1.0]}, "folds": 2, "tagger": Tagger(template="words", max_iter=3)}
     first = tune(train, **arguments, results=tmp_path / "cells.json").best_model
-    monkeypatch.setattr("loglinear.experiments.tuning.run.Tuning._fit", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr("loglinear.experiments.chains.Chains._fit", lambda *_: pytest.fail("trained again"))
     again = tune(train, **arguments, results=tmp_path / "cells.json")
     monkeypatch.setattr(Tagger, "fit", lambda *_, **__: pytest.fail("trained again"))
     assert np.array_equal(again.best_model.model_.weights, first.model_.weights)

@@ -521,10 +521,20 @@ class ArrowFile:
         codec: str = self._reader.metadata.row_group(0).column(0).compression.lower()
         return {"uncompressed": "none"}.get(codec, codec)
 
-    def parts(self, columns: Sequence[str] | None = None) -> Iterator[Part]:
-        """The parts in their order, all columns of each or those named."""
-        number = first_row = 0
-        while self.n_parts is None or number < self.n_parts:
+    def n_rows_of(self, number: int) -> int:
+        """Rows of a part, by its number; not for streams."""
+        with self._reading(f"{PART[self.format]} {number + 1} is damaged"):
+            if self.format == "parquet":
+                n_rows: int = self._reader.metadata.row_group(number).num_rows
+            else:
+                n_rows = self._reader.get_batch(number).num_rows
+        return n_rows
+
+    def parts(self, columns: Sequence[str] | None = None, first: int = 0, end: int | None = None) -> Iterator[Part]:
+        """The parts in their order, all columns or those named; a run of parts begins and ends at these numbers."""
+        number, first_row = first, sum(map(self.n_rows_of, range(first)))
+        end = self.n_parts if end is None else end
+        while end is None or number < end:
             with self._reading(f"{PART[self.format]} {number + 1} (after row {first_row:,}) is damaged"):
                 try:
                     table = self._part(number, columns)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from loglinear.experiments import workers
+from loglinear.experiments.pools import pool as pools
 
 HERE = "loglinear.experiments.bench"
 PLACES = ("train", "test", "scratch")  # paths, which do not change what is measured
@@ -25,7 +25,7 @@ def threads_text(n: int) -> str:
 
 
 @dataclass(frozen=True)
-class Job(workers.Job):
+class Job(pools.Job):
     """One measurement.
 
     Parameters

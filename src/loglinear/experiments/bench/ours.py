@@ -20,7 +20,7 @@ from loglinear.criteria.criterion import CRITERIA, criteria_of
 from loglinear.data import Column, Columns, atomic_output, read_columns, write_columns
 from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.experiments.bench.job import Clock, Job, median, peak_megabytes, score_tagged
-from loglinear.experiments.workers import Say, warm_up
+from loglinear.experiments.pools.pool import Say, warm_up
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import TemplateSet
 from loglinear.kernels import Kernel

@@ -11,7 +11,7 @@ from typing import Any
 from loglinear.errors import OptionError
 from loglinear.experiments.bench.job import Clock, Job, peak_megabytes, score_tagged
 from loglinear.experiments.bench.script import Attributes, maker, read_sentences, write_tagged
-from loglinear.experiments.workers import Say
+from loglinear.experiments.pools.pool import Say
 from loglinear.features.templates.language import GAZETTEER, Macro, TemplateSet
 
 ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")

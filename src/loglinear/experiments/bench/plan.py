@@ -18,8 +18,9 @@ from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.experiments.bench.job import PROCESSES, STATES, Job
 from loglinear.experiments.bench.peer import ALGORITHMS
 from loglinear.experiments.corpora import Corpus, generated
+from loglinear.experiments.pools.pool import OutOfMemory, Say
+from loglinear.experiments.pools.processes import ProcessPool
 from loglinear.experiments.store import Store
-from loglinear.experiments.workers import OutOfMemory, Pool, Say
 from loglinear.structures.chain.structure import Chain
 
 Way = tuple[str, str | None]  # criterion, and optimizer: None is the criterion's first choice
@@ -122,7 +123,7 @@ class Settings:
 def in_child(job: Job, observe: Say) -> dict[str, Any]:
     """Do a job in a separate process, so that its peak memory is its own; running out of memory is a result, too."""
     try:
-        with Pool(1) as pool:
+        with ProcessPool(1) as pool:
             return dict(pool.run({job.key: job}, lambda _, text: observe(text)))[job.key]
     except OutOfMemory as error:
         return {"failed": str(error).removeprefix(f"{job.key}: ")}

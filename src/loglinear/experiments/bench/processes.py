@@ -26,7 +26,7 @@ from loglinear.experiments.bench import script
 from loglinear.experiments.bench.job import Job, score_tagged
 from loglinear.experiments.bench.ours import takes_l2
 from loglinear.experiments.bench.peer import parameters, plans_of
-from loglinear.experiments.workers import Say
+from loglinear.experiments.pools.pool import Say
 from loglinear.features.templates.language import TemplateSet
 from loglinear.system import temporary_folder
 

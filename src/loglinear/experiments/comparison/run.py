@@ -6,8 +6,8 @@ tests on the same test sentences (:mod:`~loglinear.evaluation.significance`).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,9 @@ from loglinear.estimators.tagger.estimator import Tagger
 from loglinear.evaluation.chunks import has_chunks
 from loglinear.experiments.chains import load_like
 from loglinear.experiments.comparison.result import ComparisonResult, System
+from loglinear.experiments.pools.pool import Emit, Pool
+from loglinear.experiments.pools.shared import Shared
+from loglinear.experiments.pools.threads import ThreadPool
 from loglinear.experiments.store import NOTHING, NUMBER, Cell, Store, key_of, misfit
 from loglinear.experiments.tuning.data import METRICS, Data, all_scores, metric_for
 from loglinear.experiments.tuning.grid import Candidate, candidates, validated
@@ -29,13 +32,15 @@ from loglinear.experiments.tuning.run import (
     SCORED,
     SHAPES,
     TRAINED,
+    Training,
     Tuning,
     TuningProgress,
-    outcome,
+    pool_of,
     rungs_of,
     shape_of,
 )
 from loglinear.options import options_of, spec_name
+from loglinear.system import thread_count
 
 T = TypeVar("T")
 MOST_POINTS = 200  # of a training's history that are kept
@@ -72,6 +77,7 @@ def compare(
     metric: str = "auto",
     halving: Sequence[float] | None = None,
     jobs: int = 1,
+    pool: Pool | None = None,
     draws: int = 10_000,
     sample_weight: Any = None,
     label_column: int = -1,
@@ -96,7 +102,7 @@ def compare(
         Small grids, and at most 60 iterations.
     sizes : sequence of float
         Shares of the training sentences to train the tuned settings on, for learning curves.
-    metric, halving, jobs, sample_weight, label_column, partial
+    metric, halving, jobs, pool, sample_weight, label_column, partial
         As for :func:`loglinear.tune`; the metric (not a function here) is also what systems are compared by.
     draws : int
         Samples of the paired bootstrap.
@@ -123,7 +129,8 @@ def compare(
             "seed": prototype.seed}  # fmt: skip
     store = Store(results, "compare", mark, lambda key, cell: shape_of(key, cell, COMPARED))
     observer = observe or (lambda spec, progress: None)
-    comparison = _Comparison(data, dev, test, figure, rungs_of(halving), jobs, prototype, store, observer)
+    where = pool_of(jobs, pool)
+    comparison = _Comparison(data, dev, test, figure, rungs_of(halving), where, prototype, store, observer)
     result = comparison.run(specs, dict(grid or {}), quick, sorted(set(sizes)), draws)
     store.finish({"comparison": result.to_dict()})
     return result
@@ -138,13 +145,14 @@ class _Comparison:
     test: Data
     figure: str
     rungs: Sequence[float]
-    jobs: int
+    pool: Pool
     prototype: Tagger
     store: Store
     observe: Observe
 
     def __post_init__(self) -> None:
         self.gold = self.test.gold()
+        self.training, self.judging = Shared.of(self.data), Shared.of(self.dev)  # sent once for all criteria
 
     def run(
         self, specs: Sequence[str], own: Mapping[str, Sequence[Any]], quick: bool, sizes: Sequence[float], draws: int
@@ -159,7 +167,8 @@ class _Comparison:
             return validated(candidates(tagger, grid_with(defaults[spec], own, keys)), self.data)
 
         ready = _where_possible(specs, grid_of, left_out)
-        systems = [*_where_possible(ready, lambda spec: self._system(spec, ready[spec], sizes), left_out).values()]
+        found = self._systems(ready, sizes)
+        systems = [*_where_possible(ready, lambda spec: _made(found[spec]), left_out).values()]
         facts = {
             "training sentences": len(self.data), "training tokens": self.data.corpus.n_tokens,
             "dev sentences": len(self.dev), "test sentences": len(self.test),
@@ -167,53 +176,86 @@ class _Comparison:
         }  # fmt: skip
         return ComparisonResult(systems, left_out, self.figure, facts, draws, self.prototype.seed, self.gold)
 
-    def _system(self, spec: str, chosen: Sequence[Candidate], sizes: Sequence[float]) -> System:
+    def _systems(
+        self, ready: Mapping[str, Sequence[Candidate]], sizes: Sequence[float]
+    ) -> dict[str, System | LoglinearError]:
+        """The system of each criterion, or why there is none: as many at a time as do not disturb each other."""
+
+        def task(spec: str, emit: Emit) -> None:
+            try:
+                found: System | LoglinearError = self._system(spec, ready[spec], sizes, emit)
+            except LoglinearError as error:
+                found = error
+            emit((spec, None, found))
+
+        systems = dict[str, System | LoglinearError]()
+        with closing(ThreadPool(self.pool.n_apart).stream(partial(task, spec) for spec in ready)) as events:
+            for spec, progress, found in events:
+                if progress is None:
+                    systems[spec] = found
+                else:
+                    self.observe(spec, progress)
+        return systems
+
+    def _system(self, spec: str, chosen: Sequence[Candidate], sizes: Sequence[float], emit: Emit) -> System:
+        def observe(progress: TuningProgress) -> None:
+            emit((spec, progress, None))
+
         tuning = Tuning(
-            self.data, self.dev, None, self.figure, self.rungs, True, self.jobs, self.prototype, self.store,
-            partial(self.observe, spec), keep_best=False,
+            self.data, self.dev, None, self.figure, self.rungs, True, self.pool, self.prototype, self.store,
+            observe, keep_best=False, within=emit,
         )  # fmt: skip
         tuned = tuning.run(chosen)
         best = next(candidate for candidate in chosen if candidate.setting is tuned.best_setting)
-        cell, tagger = self._final(spec, best)
-        curve = [(len(self.data.part(share, self.prototype.seed)), self._smaller(spec, best, share)) for share in sizes]
+        emit = emit.mapped(lambda progress: (spec, progress, None))
+        cell, tagger = self._final(best, emit)
+        curve = [(len(self.data.part(share, self.prototype.seed)), self._smaller(best, share, emit)) for share in sizes]
         labels, confidence = tagger.predict_numbers(self.test.corpus, confidence=True)
         assert confidence is not None
         predicted = labels, tagger.classes_, self.test.corpus.offsets
         return System.examined(spec, tuned, cell, curve, self.gold, predicted, confidence, self.figure)
 
-    def _final(self, spec: str, best: Candidate) -> tuple[Cell, Tagger]:
+    def _final(self, best: Candidate, emit: Emit) -> tuple[Cell, Tagger]:
         """The tuned setting trained from zero, alone on all threads."""
         key = key_of("final", best.options())
         cell, tagger = self.store.get(key), self.store.model(key, partial(load_like, best.tagger))
         if cell is None or tagger is None:
-            tagger, seconds = self._fit(spec, best, self.data, "the best setting from zero")
-            cell = {**outcome(tagger, seconds), "bytes": len(tagger.to_bytes()), "history": _history(tagger)}
+            tagger, trained = self._fit(best, self.training, "the best setting from zero", emit)
+            cell = {**trained, "bytes": len(tagger.to_bytes()), "history": _history(tagger)}
             self.store.put(key, cell, tagger)
         return cell, tagger
 
-    def _smaller(self, spec: str, best: Candidate, share: float) -> float:
+    def _smaller(self, best: Candidate, share: float, emit: Emit) -> float:
         """The figure on the test data of the same setting, trained on a part of the sentences."""
         key = key_of("size", {"size": share, "options": best.options()})
         cell = self.store.get(key)
         if cell is None:
             if share == 1.0:
-                tagger, seconds = self._final(spec, best)[1], None
+                tagger, seconds = self._final(best, emit)[1], None
             else:
-                part = self.data.part(share, self.prototype.seed)
-                tagger, seconds = self._fit(spec, best, part, f"the best setting on {100 * share:g} %")
+                part = Shared.of(self.data.part(share, self.prototype.seed))
+                tagger, trained = self._fit(best, part, f"the best setting on {100 * share:g} %", emit)
+                seconds = trained["seconds"]
             scores = all_scores(self.gold, self.test.predicted(tagger))
             cell = {"score": scores[self.figure], "scores": scores, "seconds": seconds}
             self.store.put(key, cell)
         return float(cell["score"])
 
-    def _fit(self, spec: str, best: Candidate, data: Data, what: str) -> tuple[Tagger, float]:
-        tagger = clone(best.tagger).set_params(threads=self.prototype.threads)
-        began = time.perf_counter()
-        tagger.fit(
-            **data.fit_arguments(),
-            observe=lambda p: self.observe(spec, TuningProgress(0, 0, what, iteration=p.iteration, seconds=p.seconds)),
-        )
-        return tagger, time.perf_counter() - began
+    def _fit(self, best: Candidate, data: Shared[Data], what: str, emit: Emit) -> tuple[Tagger, Cell]:
+        threads = self.pool.threads_each(thread_count(self.prototype.threads), 1)
+        emit(TuningProgress(0, 0, what, running=1))
+        found: tuple[Tagger, Cell] = self.pool.do(
+            what, Training("training", best.tagger, data, threads=threads),
+            emit.mapped(lambda progress: TuningProgress(0, 0, what, running=1, **progress)),
+        )  # fmt: skip
+        return found
+
+
+def _made(found: T | LoglinearError) -> T:
+    """What was made; raises the error that there is instead."""
+    if isinstance(found, LoglinearError):
+        raise found
+    return found
 
 
 def _where_possible(specs: Iterable[str], make: Callable[[str], T], left_out: dict[str, str]) -> dict[str, T]:

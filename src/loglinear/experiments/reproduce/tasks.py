@@ -46,10 +46,10 @@ from loglinear.evaluation.attachment import attachment_counts, attachment_scores
 from loglinear.evaluation.brackets import bracket_scores
 from loglinear.evaluation.chunks import has_chunks
 from loglinear.evaluation.significance import paired_bootstrap
-from loglinear.experiments import workers
+from loglinear.experiments.pools import pool as pools
+from loglinear.experiments.pools.pool import Pool, Say, warm_up
 from loglinear.experiments.store import NOTHING, NUMBER, Cell, Store, is_finite, misfit, unreadable
 from loglinear.experiments.tables import MISSING, number
-from loglinear.experiments.workers import Say, warm_up
 
 Row = TypeVar("Row")
 Split = tuple[Columns, Columns, Columns]
@@ -180,7 +180,7 @@ def _checksum(path: str, size: int, changed: int) -> str:
 
 
 @dataclass(frozen=True)
-class Job(workers.Job):
+class Job(pools.Job):
     """A training.
 
     Parameters
@@ -209,6 +209,8 @@ class Job(workers.Job):
         DEPENDENCIES: f"{HERE}:measure_dependencies",
     }
 
+    ALONE: ClassVar[bool] = True
+
     files: tuple[str, ...]
     options: dict[str, Any]
     seed: int = 0
@@ -217,6 +219,21 @@ class Job(workers.Job):
     init: str = ""
     keep: str = ""
     also: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The corpus, and the model to start from."""
+        return (*self.files, *([self.init] if self.init not in ("", ONES) else []))
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The model to keep."""
+        return (self.keep,) if self.keep else ()
+
+    def at(self, places: Mapping[str, str]) -> Job:
+        """The same training with files at other places."""
+        files = tuple(places.get(file, file) for file in self.files)
+        return replace(self, files=files, init=places.get(self.init, self.init), keep=places.get(self.keep, self.keep))
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -403,7 +420,7 @@ class Cells:
     """
 
     store: Store
-    pool: workers.Pool
+    pool: Pool
     say: Say = print
 
     def trained(self, jobs: Mapping[str, Job]) -> dict[str, Cell]:

@@ -69,6 +69,10 @@ class Data:
         """The labels, as training sees them."""
         return annotation_of(self.corpus, self.y, self.label_column, self.partial)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: another process finds the annotation for itself."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     def __len__(self) -> int:
         return len(self.corpus)
 

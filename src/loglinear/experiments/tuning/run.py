@@ -13,23 +13,37 @@ import io
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from loglinear.errors import DataError, InfeasibleError, LoglinearError, OptionError
 from loglinear.estimators.conventions import clone
 from loglinear.estimators.tagger.estimator import Tagger
-from loglinear.experiments.chains import Chains, Finished, load_like
-from loglinear.experiments.store import NOTHING, NUMBER, Cell, Store, content_of, is_finite, key_of, setting_content
+from loglinear.experiments.chains import Begun, Chains, Finished, load_like
+from loglinear.experiments.pools import pool as pools
+from loglinear.experiments.pools.pool import SILENT, Emit, Pool, Say
+from loglinear.experiments.pools.shared import Shared
+from loglinear.experiments.pools.threads import ThreadPool
+from loglinear.experiments.store import (
+    NOTHING,
+    NUMBER,
+    Cell,
+    Store,
+    content_of,
+    is_file,
+    is_finite,
+    key_of,
+    setting_content,
+)
 from loglinear.experiments.tables import Table, number
 from loglinear.experiments.tuning.data import Data, Metric, judged, metric_for, metric_name
 from loglinear.experiments.tuning.grid import Candidate, candidates, penalty_of, validated, warm_chains
-from loglinear.experiments.workers import Emit, Pool
 from loglinear.system import thread_count
+from loglinear.training.run import Progress
 from loglinear.wording import how_many
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -38,7 +52,10 @@ from loglinear.wording import how_many
 
 @dataclass(frozen=True)
 class TuningProgress:
-    """The progress of a tuning, after each iteration of a training and after each cell (then with its ``score``)."""
+    """The progress of a tuning: of a training that begins, after its iterations (where it tells) and at its end.
+
+    With its ``score`` a cell is finished; ``running`` are under way.
+    """
 
     done: int
     total: int
@@ -48,6 +65,7 @@ class TuningProgress:
     best_score: float | None = None
     iteration: int | None = None
     seconds: float = 0.0
+    running: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,6 +97,89 @@ class Run:
         part = "" if self.share >= 1.0 else f" on {100 * self.share:g} %"
         fold = "" if self.fold is None else f", fold {self.fold + 1}"
         return f"{self.candidate.name}{part}{fold}"
+
+
+@dataclass(frozen=True)
+class Training(pools.Job):
+    """What has to be done for a run: the result is a trained tagger and its cell.
+
+    Parameters
+    ----------
+    tagger : Tagger
+        The options.
+    data : Shared of Data
+    held_out : Shared of Data or None
+        What to judge by.
+    metric : str or callable
+    init : Tagger or None
+        What to start from.
+    name : str
+        To begin messages with.
+    """
+
+    MEASURES: ClassVar[dict[str, str]] = {"training": "loglinear.experiments.tuning.run:trained"}
+
+    tagger: Tagger
+    data: Shared[Data]
+    held_out: Shared[Data] | None = None
+    metric: Metric = "auto"
+    init: Tagger | None = None
+    name: str = ""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The files that options name."""
+        options = self.tagger.get_params(deep=False).items()
+        return tuple(
+            each
+            for name, value in options
+            for each in (value if isinstance(value, list | tuple) else [value])
+            if isinstance(each, str) and is_file(name, each)
+        )
+
+    def at(self, places: Mapping[str, str]) -> Training:
+        """The same with these files at other places."""
+        moved = {
+            name: [places.get(each, each) if isinstance(each, str) else each for each in value]
+            if isinstance(value, list | tuple)
+            else places[value]
+            for name, value in self.tagger.get_params(deep=False).items()
+            if isinstance(value, list | tuple) or (isinstance(value, str) and is_file(name, value) and value in places)
+        }
+        return replace(self, tagger=clone(self.tagger).set_params(**moved))
+
+
+def trained(job: Training, say: Say) -> tuple[Tagger, Cell]:
+    """Train the tagger of a job and, if there is something to judge by, score it."""
+    tagger, began = clone(job.tagger).set_params(threads=job.threads), time.perf_counter()
+
+    def observe(progress: Progress) -> None:
+        say({"iteration": progress.iteration, "seconds": progress.seconds})
+
+    try:
+        tagger.fit(**job.data.value.fit_arguments(), init=job.init, observe=observe)
+        cell = outcome(tagger, time.perf_counter() - began)
+        if job.held_out is None:
+            return tagger, cell
+        held_out = job.held_out.value
+        try:
+            predicted = held_out.predicted(tagger)
+        except InfeasibleError as error:
+            raise DataError(f"on the data to judge by: {error}", held_out.corpus.name) from None
+        score, all_scores = judged(job.metric, held_out.gold(), predicted)
+    except LoglinearError as error:
+        if not job.name:
+            raise
+        raise OptionError(f"{job.name}: {error}") from None
+    return tagger, {"score": score, "scores": all_scores, **cell, "warm": job.init is not None}
+
+
+def outcome(tagger: Tagger, seconds: float) -> Cell:
+    """What a cell records of a training."""
+    return {
+        "seconds": seconds, "passes": tagger.n_evaluations_, "objective": tagger.objective_,
+        "features": tagger.model_.features.n_features, "message": tagger.message_,
+    }  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -113,6 +214,7 @@ def tune(
     halving: Sequence[float] | None = None,
     warm: bool = True,
     jobs: int = 1,
+    pool: Pool | None = None,
     sample_weight: Any = None,
     label_column: int = -1,
     partial: bool = False,
@@ -140,7 +242,9 @@ def tune(
     warm : bool
         Start from the weights of the next stronger penalty where possible.
     jobs : int
-        Trainings at the same time.
+        Trainings at the same time, on threads of this process.
+    pool : Pool, optional
+        Where the trainings run instead, as :class:`~loglinear.experiments.pools.cluster.ClusterPool`. It is not closed.
     sample_weight, label_column, partial
         As for :meth:`loglinear.Tagger.fit`.
     results : path, optional
@@ -167,10 +271,19 @@ def tune(
         "seed": prototype.seed,
     }
     store = Store(results, "tune", mark, shape_of)
-    tuning = Tuning(data, dev, folds, metric, rungs, warm, jobs, prototype, store, observe)
+    tuning = Tuning(data, dev, folds, metric, rungs, warm, pool_of(jobs, pool), prototype, store, observe)
     result = tuning.run(validated(chosen, data))
     store.finish(result.to_dict())
     return result
+
+
+def pool_of(jobs: int, pool: Pool | None) -> Pool:
+    """The pool that is given, or else so many threads."""
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise OptionError(f"jobs={jobs!r} must be a whole number from 1 up")
+    if pool is not None and jobs != 1:
+        raise OptionError(f"jobs={jobs} and pool=... both say where the trainings run; give one")
+    return ThreadPool(jobs) if pool is None else pool
 
 
 def rungs_of(halving: Sequence[float] | None) -> tuple[float, ...]:
@@ -187,16 +300,18 @@ class Tuning:
 
     def __init__(
         self, data: Data, dev: Data | None, folds: int | None, metric: Metric, rungs: Sequence[float], warm: bool,
-        jobs: int, prototype: Tagger, store: Store, observe: Observe | None = None, keep_best: bool = True,
+        pool: Pool, prototype: Tagger, store: Store, observe: Observe | None = None, keep_best: bool = True,
+        within: Emit = SILENT,
     ) -> None:  # fmt: skip
-        if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-            raise OptionError(f"jobs={jobs!r} must be a whole number from 1 up")
         self.data, self.dev, self.metric, self.rungs, self.warm = data, dev, metric, tuple(rungs), warm
-        self.jobs, self.store, self.observe, self.keep_best = jobs, store, observe, keep_best and dev is not None
+        self.pool, self.store, self.observe, self.keep_best = pool, store, observe, keep_best and dev is not None
+        self.within = within
         self.seed, self.threads = prototype.seed, thread_count(prototype.threads)
         self.parts = [(data, dev)] if dev is not None else data.folds(folds or 0, self.seed)
-        self.gold = [held_out.gold() for _, held_out in self.parts]
-        self._done = 0
+        self.held_out = [Shared.of(held_out) for _, held_out in self.parts]
+        for _, held_out in self.parts:
+            held_out.gold()  # raises if there is something to score that has no label
+        self._done = self._running = 0
 
     def run(self, chosen: Sequence[Candidate]) -> TuningResult:
         """Train and score them all, and give the table and the best."""
@@ -225,13 +340,20 @@ class Tuning:
         return found
 
     def _chains(self, share: float, threads: int) -> Chains:
-        inside = [training.part(share, self.seed) for training, _ in self.parts]
-        return Chains(self.store, partial(self._fit, inside, threads),
-                      lambda path, run: load_like(run.candidate.tagger, path))  # fmt: skip
+        inside = [Shared.of(training.part(share, self.seed)) for training, _ in self.parts]
+
+        def job(run: Run, init: Tagger | None) -> Training:
+            fold = run.fold or 0
+            return Training(
+                "training", run.candidate.tagger, inside[fold], self.held_out[fold], self.metric, init,
+                run.candidate.name, threads=threads,
+            )  # fmt: skip
+
+        return Chains(self.store, self.pool, job, lambda path, run: load_like(run.candidate.tagger, path))
 
     def _train(self, runs: list[list[Run]], share: float, total: int) -> None:
         """Train the runs of a rung that the store does not have, and keep the best model of the last rung."""
-        at_once = max(1, min(self.jobs, len(runs)))
+        chains = self._chains(share, self.pool.threads_each(self.threads, len(runs)))
         scores: dict[int, list[float]] = {}  # of the folds so far, by candidate
         best: tuple[float, Run] | None = None
 
@@ -245,34 +367,29 @@ class Tuning:
             best = rank[0], run
             return self.keep_best and share == self.rungs[-1]
 
-        for event in self._chains(share, max(1, self.threads // at_once)).train(runs, Pool(at_once), is_best):
-            if isinstance(event, Finished):
-                self._done += 1
-                run, seen = event.link, {name: event.cell[name] for name in ("score", "seconds")}
+        for event in chains.train(runs, is_best, self.within):
+            seen: dict[str, Any] = {}
+            if isinstance(event, Begun):
+                self._running, run = self._running + 1, event.link
+            elif isinstance(event, Finished):
+                self._done, run = self._done + 1, event.link
+                self._running -= event.model is not None
+                seen = {name: event.cell[name] for name in ("score", "seconds")}
             else:
-                run, progress = event
-                seen = {"iteration": progress.iteration, "seconds": progress.seconds}
+                run, seen = event
             if self.observe is not None:
                 score, name = (best[0], best[1].candidate.name) if best else (None, None)
-                self.observe(TuningProgress(self._done, total, run.name, best_name=name, best_score=score, **seen))
-
-    def _fit(self, inside: list[Data], threads: int, run: Run, init: Tagger | None, emit: Emit) -> tuple[Tagger, Cell]:
-        tagger = clone(run.candidate.tagger).set_params(threads=threads)
-        fold, began = run.fold or 0, time.perf_counter()
-        try:
-            arguments = inside[fold].fit_arguments()
-            tagger.fit(**arguments, init=init, observe=lambda progress: emit((run, progress)))
-            seconds = time.perf_counter() - began
-            held_out = self.parts[fold][1]
-            try:
-                predicted = held_out.predicted(tagger)
-            except InfeasibleError as error:
-                raise DataError(f"on the data to judge by: {error}", held_out.corpus.name) from None
-            score, all_scores = judged(self.metric, self.gold[fold], predicted)
-        except LoglinearError as error:
-            raise OptionError(f"{run.candidate.name}: {error}") from None
-        warm = run.previous is not None
-        return tagger, {"score": score, "scores": all_scores, **outcome(tagger, seconds), "warm": warm}
+                self.observe(
+                    TuningProgress(
+                        self._done,
+                        total,
+                        run.name,
+                        best_name=name,
+                        best_score=score,
+                        running=min(self._running, self.pool.places),
+                        **seen,
+                    )
+                )
 
     def _cell_of(self, candidate: Candidate, runs: list[list[Run]]) -> TunedCell:
         cells = [self.store.cells[run.key] for chain in runs for run in chain if run.candidate is candidate]
@@ -296,17 +413,13 @@ class Tuning:
         else:
             tagger = self.store.model(key, partial(load_like, run.candidate.tagger))
         if tagger is None:
-            tagger = clone(run.candidate.tagger).fit(**self.data.fit_arguments())
+            threads = self.pool.threads_each(self.threads, 1)
+            tagger, _ = self.pool.do(
+                run.candidate.name, Training("training", run.candidate.tagger, Shared.of(self.data), threads=threads)
+            )
+            assert tagger is not None
             self.store.put(key, {"seconds": tagger.seconds_, "passes": tagger.n_evaluations_}, tagger)
         return tagger
-
-
-def outcome(tagger: Tagger, seconds: float) -> Cell:
-    """What a cell records of a training."""
-    return {
-        "seconds": seconds, "passes": tagger.n_evaluations_, "objective": tagger.objective_,
-        "features": tagger.model_.features.n_features, "message": tagger.message_,
-    }  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """One pool: what tasks find comes to the thread that asked, mistakes end all, and no worker survives its parent."""
 
-import json
 import os
 import signal
 import subprocess
@@ -14,8 +13,10 @@ import pytest
 import loglinear
 from loglinear.errors import DataError, LoglinearError
 from loglinear.experiments.bench.job import Job
+from loglinear.experiments.pools.pool import OutOfMemory, Stopped
+from loglinear.experiments.pools.processes import ProcessPool
+from loglinear.experiments.pools.threads import ThreadPool
 from loglinear.experiments.reproduce import tasks
-from loglinear.experiments.workers import OutOfMemory, Pool, Stopped
 
 PACKAGE = str(Path(loglinear.__file__).resolve().parents[1])
 QUICK = {"criterion": "hmm"}
@@ -31,13 +32,13 @@ def emitting(*items):
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_everything_comes_out_each_tasks_items_in_their_order(n):
-    found = list(Pool(n).stream(emitting(*((task, place) for place in range(20))) for task in range(4)))
+    found = list(ThreadPool(n).stream(emitting(*((task, place) for place in range(20))) for task in range(4)))
     assert sorted(found) == [(task, place) for task in range(4) for place in range(20)]
     for task in range(4):
         assert [place for number, place in found if number == task] == list(range(20))
     if n == 1:
         assert found == sorted(found), "tasks are begun in their order"
-    assert list(Pool(n).stream([])) == []
+    assert list(ThreadPool(n).stream([])) == []
 
 
 def test_a_mistake_ends_the_other_tasks_and_is_the_one_that_is_raised():
@@ -60,7 +61,7 @@ def test_a_mistake_ends_the_other_tasks_and_is_the_one_that_is_raised():
 
     seen = []
     with pytest.raises(IndexError, match="the task's own"):
-        for item in Pool(2).stream([endless, wrong]):
+        for item in ThreadPool(2).stream([endless, wrong]):
             seen.append(item)
     assert ended.is_set() and "found before" in seen
 
@@ -76,17 +77,10 @@ def test_whoever_leaves_the_stream_stops_the_tasks():
         except Stopped:
             ended.set()
 
-    stream = Pool(1).stream([endless])
+    stream = ThreadPool(1).stream([endless])
     assert next(stream) == 1
     stream.close()
     assert ended.is_set()
-
-
-def test_a_job_goes_through_json_and_back():
-    job = tasks.Job("tags", ("a", "b"), {"criterion": "cll", "l2": 1.0}, 3, n_train=7, threads=2)
-    assert tasks.Job.from_dict(json.loads(json.dumps(job.to_dict()))) == job
-    other = Job("criteria", "t", "a", "b", "U", "f1", 3, "s", names=("cll",), threads=2)
-    assert Job.from_dict(json.loads(json.dumps(other.to_dict()))) == other
 
 
 def test_every_kind_of_job_has_its_function():
@@ -102,13 +96,13 @@ def test_a_worker_takes_no_module_of_the_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend("")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with Pool(1) as pool:
+    with ProcessPool(1) as pool:
         ((name, cell),) = pool.run({"one": tasks.Job("tags", (), QUICK)})
     assert name == "one" and cell["seconds"] >= 0
 
 
 def test_workers_are_used_again_and_end_with_the_pool():
-    with Pool(2) as pool:
+    with ProcessPool(2) as pool:
         for _ in range(2):
             assert len(dict(pool.run({str(n): tasks.Job("tags", (), QUICK, n) for n in range(2)}))) == 2
         processes = [worker._process for worker in pool._workers]
@@ -117,7 +111,7 @@ def test_workers_are_used_again_and_end_with_the_pool():
 
 
 def test_a_worker_that_the_system_kills_is_out_of_memory():
-    with Pool(1) as pool:
+    with ProcessPool(1) as pool:
         list(pool.run({"first": tasks.Job("tags", (), QUICK)}))
         os.kill(pool._workers[0]._process.pid, signal.SIGKILL)
         with pytest.raises(OutOfMemory, match="second: killed by the system"):
@@ -125,10 +119,10 @@ def test_a_worker_that_the_system_kills_is_out_of_memory():
 
 
 def test_mistakes_have_the_jobs_name_and_their_own_class(tmp_path):
-    with Pool(1) as pool, pytest.raises(DataError, match=r"missing: .*nowhere"):
+    with ProcessPool(1) as pool, pytest.raises(DataError, match=r"missing: .*nowhere"):
         list(pool.run({"missing": tasks.Job("tags", (str(tmp_path / "nowhere"),), QUICK)}))
     with (
-        Pool(1) as pool,
+        ProcessPool(1) as pool,
         pytest.raises(LoglinearError, match="unknown: the worker process ended with status 1: KeyError"),
     ):
         list(pool.run({"unknown": tasks.Job("nothing", (), QUICK)}))
@@ -136,11 +130,11 @@ def test_mistakes_have_the_jobs_name_and_their_own_class(tmp_path):
 
 PARENT = """
 import sys
-from loglinear.experiments.workers import Pool
+from loglinear.experiments.pools.processes import ProcessPool
 from loglinear.experiments.reproduce.tasks import Job
 jobs = {str(n): Job("entities", (), {"criterion": "cll", "template": "ner", "tolerance": 0.0, "max_iter": 10**6,
         "optimizer": "lbfgs", "l2": 1e-9}, n) for n in range(2)}
-with Pool(2) as pool:
+with ProcessPool(2) as pool:
     for worker_number, _ in enumerate(pool.run(jobs)):
         pass
 """
