@@ -59,6 +59,8 @@ class InGroups:
     ) -> None:
         self._objective, self.lost, self.backwards = objective, lost, backwards
         self.n_features, self.n_penalised, self.l2 = objective.features.n_features, objective.n_penalised, objective.l2
+        self.criterion, self.features, self.gold = objective.criterion, objective.features, objective.gold
+        self.penalties = objective.penalties
         bounds = [0, *cuts, objective.corpus.n_sequences]
         self.parts = [part(objective, *pair) for pair in pairwise(bounds)]
         n = len(objective.features.state.pointer) - 1

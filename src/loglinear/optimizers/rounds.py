@@ -87,12 +87,16 @@ class Group(ABC):
     n_rounds = 0
     last: RoundResult | None = None
 
-    def follow(self, history: History) -> RoundResult | None:
-        """Make the rounds of the ``history`` that this group has not made yet; what the last one gave."""
-        if self.n_rounds > len(history.shared):
-            raise ValueError(f"the group has made {self.n_rounds} rounds, and the history has {len(history.shared)}")
-        while self.n_rounds < len(history.shared):
-            self.last = self.round(history.shared[self.n_rounds], history.cautions[self.n_rounds])
+    def follow(self, history: History, first: int = 0) -> RoundResult | None:
+        """Make the rounds of the ``history`` that this group has not made yet; what the last one gave.
+
+        The history may begin with the round of number ``first``, which must not be after the group's next one.
+        """
+        if not first <= self.n_rounds <= first + len(history.shared):
+            raise ValueError(f"the group has made {self.n_rounds} rounds, not {first} to {first + len(history.shared)}")
+        while self.n_rounds < first + len(history.shared):
+            k = self.n_rounds - first
+            self.last = self.round(history.shared[k], history.cautions[k])
             self.n_rounds += 1
         return self.last
 

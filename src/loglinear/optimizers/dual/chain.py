@@ -95,7 +95,7 @@ from loglinear.structures.chain.deep_pieces import DeepPieceLayout
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.chain.padded import PaddedLayout
 from loglinear.structures.chain.risk import RISKS, RiskLayout
-from loglinear.structures.chain.steps import is_too_wide
+from loglinear.structures.chain.steps import is_sparse, is_too_wide
 from loglinear.structures.flat.features import FlatFeatures
 from loglinear.structures.gold import Gold
 from loglinear.structures.rows import Kept, PaddedWeights, Step, merge, sizes
@@ -301,9 +301,12 @@ class DualAscent(DualOptions):
         if isinstance(state, FinishState):
             return self.finish(objective, state.weights, l1, callback, state.passes, state.inner, scale=state.scale)
         check_starts_at_zero(weights0, "dual ascent")
-        check_supported("over groups of sequences that live apart it takes no L1 penalty" if l1 else None)
         if self.prune:
             raise OptionError(f"prune={self.prune:g} is for one machine; leave it out")
+        check_supported(
+            rounds_unsupported_reason(objective.criterion, objective.features, objective.penalties, objective.gold, l1)
+        )
+        check_supported(f"it needs an L2 penalty, and l2 is {objective.l2:g}" if objective.l2 <= 0.0 else None)
         return minimise_in_rounds(self, objective, callback=callback, state=state)
 
     def take_over(self, before: State, objective: Objective) -> DualState | None:
@@ -424,6 +427,19 @@ def dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: 
     if criterion.name in (*GIVEN_AFTER, *PIECES):
         return local_unsupported_reason(criterion, features, gold)
     return unsupported_reason(criterion, features, gold, (*IN_SINGLE_PRECISION, "max-margin"))
+
+
+def rounds_unsupported_reason(
+    criterion: Criterion, features: PartFeatures, penalties: Any, gold: Gold, l1: float
+) -> str | None:
+    """Why dual ascent in rounds over groups of sequences cannot be used, or None if it can."""
+    if l1:
+        return "over groups of sequences that live apart it takes no L1 penalty"
+    if not isinstance(features, ChainFeatures):
+        return "over groups of sequences that live apart it is for chains"
+    if is_sparse(features, penalties):
+        return f"over groups of sequences that live apart it is for fewer labels than {features.n_labels:,}"
+    return unsupported_reason(criterion, features, gold, SUMS)
 
 
 def has_planes(criterion: Criterion, features: PartFeatures) -> bool:

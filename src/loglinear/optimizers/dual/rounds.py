@@ -61,6 +61,8 @@ class GroupAscent(Group):
     ----------
     objective : Objective
         Losses of its sequences, with the features that they have.
+    l2 : float
+        Factor of ||w||^2 of all groups together.
     n_groups : int
         K.
     multiplicity : int64 [D]
@@ -69,17 +71,17 @@ class GroupAscent(Group):
         Of the order of its steps.
     """
 
-    def __init__(self, objective: Objective, n_groups: int, multiplicity: Int64, key: Sequence[int]) -> None:
+    def __init__(self, objective: Objective, l2: float, n_groups: int, multiplicity: Int64, key: Sequence[int]) -> None:
         features, corpus = objective.features, objective.corpus
         assert isinstance(features, ChainFeatures) and isinstance(corpus, EncodedCorpus)
-        self.objective, self._key, self._l2 = objective, list(key), objective.l2 / n_groups
+        self.objective, self._key, self._l2 = objective, list(key), l2 / n_groups
         state, begins = features.slices[0], features.state.pointer
         own = np.append(multiplicity[state], 1)  # of the last attribute, if it has no feature
         of_attributes = np.sqrt(own[begins[:-1]] / n_groups)
         scaled = replace(corpus, state=_times(corpus.state, of_attributes))
         self._layout = Objective(
-            features, scaled, objective.gold, objective.criterion, objective.penalties, objective.l2,
-            objective.sequence_weights, objective.n_threads, single_precision=True,
+            features, scaled, objective.gold, objective.criterion, objective.penalties, l2, objective.sequence_weights,
+            objective.n_threads, single_precision=True,
         ).layout  # fmt: skip
         assert isinstance(self._layout, PaddedLayout)
         self._multiplicity, self._spread = multiplicity.astype(np.float64), np.sqrt(multiplicity / n_groups)
@@ -112,13 +114,22 @@ class GroupAscent(Group):
 
 @dataclass(frozen=True)
 class Ascending:
-    """How groups begin dual ascent whose order is drawn by a ``seed``."""
+    """How groups begin dual ascent.
+
+    Parameters
+    ----------
+    seed : int
+        Of the order of the steps.
+    l2 : float
+        Factor of ||w||^2 of all groups together.
+    """
 
     seed: int
+    l2: float
 
     def group(self, objective: Objective, multiplicity: Int64, n_groups: int, number: int) -> GroupAscent:
         """A group with marginals of the gold labellings, and so with weights of zero."""
-        return GroupAscent(objective, n_groups, multiplicity, [self.seed, number])
+        return GroupAscent(objective, self.l2, n_groups, multiplicity, [self.seed, number])
 
 
 def _times(state: Incidence, factors: Float) -> Incidence:
@@ -175,7 +186,7 @@ def minimise_in_rounds(
     state : DualRounds, optional
         To go on from; the groups make its rounds again, unless they have.
     """
-    groups = objective.groups(Ascending(options.seed))
+    groups = objective.groups(Ascending(options.seed, objective.l2))
     n = len(groups.shared)
     now = DualRounds(np.zeros((0, n), np.float32), np.zeros(0), np.zeros(n)) if state is None else state
     check_fits_data(now.shared.shape == (n,))

@@ -315,14 +315,20 @@ class OnCluster:
             shared=self.encoder,
         )  # fmt: skip
 
-    def over_groups(self, function: Callable[..., Any], jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """Number and result of a job for each group, in the order of the groups."""
+    def over_groups(
+        self, function: Callable[..., Any], jobs: Sequence[Any], again: Callable[[int], Any] | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        """Number and result of a job for each group, in the order of the groups.
+
+        ``again`` gives the job for a group whose process lost what it kept, if that is another one.
+        """
         spans, results = self.corpus.spans, dict[int, Any]()
         left, due = list(range(len(spans))), 0
-        for _ in range(MOST_REPEATS):
+        for repeat in range(MOST_REPEATS):
             lost = []
+            sent = [jobs[g] if repeat == 0 or again is None else again(g) for g in left]
             names, homes = [_name(spans[g]) for g in left], [spans[g].key for g in left]
-            stream = self.corpus.cluster.stream(function, [jobs[g] for g in left], names=names, homes=homes)
+            stream = self.corpus.cluster.stream(function, sent, names=names, homes=homes)
             with closing(stream) as found:  # type: ignore[type-var]
                 for n, result in found:
                     if isinstance(result, str) and result == worker.LOST:

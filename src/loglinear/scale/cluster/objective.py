@@ -20,8 +20,10 @@ import numpy as np
 from loglinear.arrays import Float, Int64
 from loglinear.criteria.criterion import CorpusCriterion
 from loglinear.optimizers.objective import AnyObjective, Cuts
+from loglinear.optimizers.rounds import Beginning
 from loglinear.scale.cluster import worker
 from loglinear.scale.cluster.corpus import OnCluster, own_features
+from loglinear.scale.cluster.rounds import ClusterGroups
 from loglinear.structures.gold import Gold
 
 
@@ -37,6 +39,7 @@ class ClusterObjective:
         self.n_penalised = features.n_features
         self.terms: list[AnyObjective] = []
         self.passes, self.seconds, self.bytes = 0, 0.0, 0
+        self.rounds: ClusterGroups | None = None
         self._single_precision = self._single_value = single_precision
         self._index: list[Int64] = []
         self._losses = self._made()
@@ -69,6 +72,17 @@ class ClusterObjective:
         """Use double precision from now on; False if that makes no difference."""
         was, self._single_precision, self._single_value = self._single_precision, False, False
         return was
+
+    @property
+    def n_features(self) -> int:
+        """D."""
+        return int(self.features.n_features)
+
+    def groups(self, beginning: Beginning) -> ClusterGroups:
+        """Its groups of shards, for learning in rounds."""
+        self.on.losses = self._losses
+        self.rounds = ClusterGroups(self.on, self.features, self._index, self._name, beginning)
+        return self.rounds
 
     def __call__(self, weights: Float) -> tuple[float, Float]:
         """Value and gradient at ``weights`` [D]."""

@@ -157,6 +157,7 @@ class State:
     n_keys: int = 0
     encoded: EncodedCorpus | None = None
     objective: tuple[str, Objective] | None = None
+    member: tuple[str, Any] | None = None  # of a training in rounds, by its name
 
 
 _states: dict[_Key, State] = {}
@@ -244,7 +245,7 @@ def set_up(job: Setup, encoder: TemplateEncoder) -> str:
             losses.features, state.encoded, losses.gold, losses.criterion, losses.penalties, 0.0,
             losses.sequence_weights, 1, losses.single_precision, cuts=losses.cuts,
         )  # fmt: skip
-        state.objective = losses.name, objective
+        state.objective, state.member = (losses.name, objective), None
     return digest(state.encoded.arrays())
 
 
@@ -254,6 +255,12 @@ def digest(arrays: Sequence[Array | None]) -> str:
     for array in arrays:
         sha256.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
     return sha256.hexdigest()
+
+
+def state_of(key: _Key, losses: str) -> State | None:
+    """What is kept of a group, if it has the objective of that name."""
+    state = _states.get(key)
+    return None if state is None or state.objective is None or state.objective[0] != losses else state
 
 
 def forget(job: _Key) -> None:
@@ -312,8 +319,8 @@ class Pass:
 
 def pass_over(job: Pass) -> Any:
     """What the shards of a group give, one after the other; None if single precision is not used."""
-    state = _states.get(job.span_key)
-    if state is None or state.objective is None or state.objective[0] != job.losses:
+    state = state_of(job.span_key, job.losses)
+    if state is None or state.objective is None:
         return LOST
     objective, weights = state.objective[1], np.asarray(job.weights)
     try:
