@@ -5,6 +5,7 @@ import pytest
 
 from loglinear import Tagger
 from loglinear.errors import OptionError
+from loglinear.training.dev import Dev
 
 OPTIONS = {"template": "words", "l2": 0.1, "max_iter": 15}
 
@@ -96,6 +97,36 @@ def test_temperatures_are_phases(data):
     phases = list(dict.fromkeys(progress.phase for progress in tagger.history_))
     assert phases == ["cll", "temperature 4", "temperature 2", "temperature 1", "main"]
     assert tagger.score(*data) > 0.9
+
+
+@pytest.mark.parametrize("interrupted_in", [None, "cll", "temperature 4", "main"])
+@pytest.mark.parametrize("phase", ["cll", "temperature 4"])
+def test_dev_data_judges_the_weights_that_each_temperature_starts_from(
+    data, tmp_path, monkeypatch, phase, interrupted_in
+):
+    class Stop(Exception):
+        pass
+
+    def stop(progress):
+        if progress.phase == interrupted_in and progress.iteration == 2:
+            raise Stop
+
+    ends = {}
+
+    def note(progress):
+        ends[progress.phase] = progress.look.weights.copy()
+
+    options = {"template": "words", "l2": 0.1, "max_iter": 3, "optimizer": "lbfgs"}
+    Tagger("risk:anneal=4", **options).fit(*data, observe=note)
+    assert list(ends) == ["cll", "temperature 4", "temperature 2", "main"]
+    monkeypatch.setattr(Dev, "score", lambda self, weights: float(np.array_equal(weights[-1], ends[phase])))
+    run = {"checkpoint": tmp_path / "c", "checkpoint_seconds": 0}
+    if interrupted_in is not None:
+        with pytest.raises(Stop):
+            Tagger("risk:anneal=4", **options).fit(*data, *data, observe=stop, **run)
+    tagger = Tagger("risk:anneal=4", **options).fit(*data, *data, resume=interrupted_in is not None, **run)
+    assert tagger.dev_score_ == 1.0 and tagger.best_iteration_ == 0
+    assert np.allclose(tagger.model_.weights, ends[phase], atol=1e-6)
 
 
 @pytest.mark.parametrize("criterion", ["risk:anneal=4", "risk:k=4", "risk:temperature=2", "pseudolikelihood:nota"])
