@@ -648,7 +648,9 @@ def start_method(mixture: Any, n_columns: int) -> str | Float:
     except (TypeError, ValueError):
         centres = np.zeros(0)
     if centres.shape != (mixture.n_components, n_columns) or not np.isfinite(centres).all():
-        raise OptionError(f"start must be a name or an array of {mixture.n_components} centres of {n_columns} columns")
+        raise OptionError(
+            f"start must be a name or an array of {mixture.n_components} centres of {how_many(n_columns, 'column')}"
+        )
     if mixture.family == "multinomial" and centres.min() < 0:
         raise OptionError("start has centres with negative counts")
     return centres
@@ -665,7 +667,7 @@ def known_components(known: Any, n: int, n_components: int) -> tuple[Int32 | Non
         return None, names
     values = list(np.asarray(known, dtype=object))
     if len(values) != n:
-        raise DataError(f"there are {n} rows in X, and {len(values)} entries in known")
+        raise DataError(f"X has {how_many(n, 'row')}, but known {how_many(len(values), 'entry')}")
     given = [value for value in values if not _is_unknown(value)]
     if not given:
         return None, names

@@ -82,6 +82,13 @@ def test_a_cost_of_whole_labellings_without_lists_is_refused(data, criterion):
         Tagger(criterion, cost=any_wrong, template="words").fit(*data)
 
 
+def test_a_cost_of_the_right_labelling_is_told_before_anything_is_trained(data):
+    seen = []
+    with pytest.raises(OptionError, match="the right labelling must cost 0"):
+        Tagger("risk:k=3", cost=lambda gold, predicted: 1.0, template="words").fit(*data, observe=seen.append)
+    assert seen == []
+
+
 def test_a_cost_of_whole_labellings_needs_complete_labels(data):
     X, y = data
     with pytest.raises(OptionError, match="needs one label for each token, and no sub-labels"):
