@@ -198,9 +198,10 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
 
     def _warn(self) -> None:
         if not self.converged_ and self.rounds and self.dev_score_ is None:
+            rounds = how_many(self.n_iter_ or 0, "round")
             warnings.warn(
-                f"EM was stopped after {self.n_iter_} rounds, before its objective had settled; give more rounds or a "
-                "greater tolerance",
+                f"EM was stopped after {rounds}, before its objective had settled; give more rounds or a greater "
+                "tolerance",
                 ConvergenceWarning,
                 stacklevel=4,
             )

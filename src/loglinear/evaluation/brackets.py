@@ -135,11 +135,11 @@ def bracket_scores(
         Where the trees are not of the same sentences.
     """
     if len(gold) != len(predicted):
-        raise DataError(f"{len(gold)} gold trees, but {len(predicted)} predicted ones")
+        raise DataError(f"{how_many(len(gold), 'gold tree')}, but {len(predicted)} predicted")
     if failed is None:
         failed = [tree is not None and is_fallback(tree) for tree in predicted]
     if len(failed) != len(predicted):
-        raise DataError(f"{len(predicted)} predicted trees, but {len(failed)} in failed")
+        raise DataError(f"{how_many(len(predicted), 'predicted tree')}, but {len(failed)} in failed")
     rows = [
         _sentence(number, tree, other, bool(none), same_particle)
         for number, (tree, other, none) in enumerate(zip(gold, predicted, failed, strict=True), 1)
