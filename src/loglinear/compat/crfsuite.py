@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Any
 
 from loglinear.compat.commands import Arguments, Output, check_output, command
-from loglinear.wording import how_many
 
 USAGE = """\
 crfsuite learn [options] [DATA...]      (- is standard input)
@@ -70,7 +69,7 @@ def _learn(given: Arguments) -> None:
     if type_ not in ("1d", "crf1d"):
         raise OptionError(f"-t {type_}: there is 1d alone")
     if (each or holdout is not None) and holdout is not None and groups is not None and holdout > groups:
-        raise OptionError(f"-e {holdout}: there are {how_many(groups, 'group')}")
+        raise OptionError(f"-e {holdout}: there are {groups} groups")
     if each and not groups:
         raise OptionError("-x: give the number of groups with -g")
 

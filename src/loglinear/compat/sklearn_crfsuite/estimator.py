@@ -16,7 +16,6 @@ from loglinear.compat.sklearn_crfsuite.fileresource import FileResource
 from loglinear.compat.sklearn_crfsuite.trainer import LinePerIterationTrainer
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.conventions import Conventions
-from loglinear.wording import how_many
 
 PARAMETERS = {
     "feature.minfreq": "min_freq",
@@ -242,7 +241,7 @@ def _append(trainer: Any, X: Iterable[Any], y: Iterable[Sequence[str]], group: i
     """Give a trainer sequences; errors name the sequence."""
     xs, ys = list(X), list(y)
     if len(xs) != len(ys):
-        raise DataError(f"there are {how_many(len(xs), 'sequence')}{what}, but labels of {len(ys)}")
+        raise DataError(f"there are {len(xs)} sequences{what}, but labels of {len(ys)}")
     for number, (xseq, yseq) in enumerate(zip(xs, ys, strict=True)):
         try:
             trainer.append(xseq, yseq, group)
