@@ -287,7 +287,7 @@ def _tag_parts(
     jobs = {part: _Part(part, target, arrow.get(part), how, read[part]) for part, target in parts}
     done, empty = 0, list[str]()
     try:
-        with opened() as cluster, ProgressDisplay(screen, f"{len(parts):,} files", len(parts), n_rows) as display:
+        with opened() as cluster, ProgressDisplay(screen, how_many(len(parts), "file"), len(parts), n_rows) as display:
             for part, tokens in _labelled(tagger, jobs, display, cluster):
                 done += 1
                 if part in arrow and not tokens:
