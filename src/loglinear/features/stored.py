@@ -22,16 +22,31 @@ class Encoding:
     encoder
         Afterwards: it knows the attributes of the corpus.
     encoded : EncodedCorpus
+    options : dict
+        Those of a tagger that would encode a corpus so.
     """
 
     made_by: str
     encoder: Any
     encoded: EncodedCorpus
+    options: dict[str, Any]
 
 
 @dataclass(eq=False)
 class EncodedColumns(Columns):
     """Token rows that have been encoded already.
+
+    Attributes
+    ----------
+    encoding : Encoding
+    """
+
+    encoding: Encoding | None = field(default=None, kw_only=True)
+
+
+@dataclass(eq=False)
+class EncodedAttributes(Attributes):
+    """Ready-made attributes that have been encoded already.
 
     Attributes
     ----------
@@ -47,9 +62,14 @@ def recipe_of(encoder: Any, min_count: int) -> str:
     return hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()
 
 
+def encoding_of(corpus: Columns | Attributes) -> Encoding | None:
+    """The encoding that a corpus brings along."""
+    return corpus.encoding if isinstance(corpus, EncodedColumns | EncodedAttributes) else None
+
+
 def fitted(encoder: Any, corpus: Columns | Attributes, min_count: int, n_threads: int) -> tuple[Any, EncodedCorpus]:
     """An encoder that knows the attributes of a training corpus, and the corpus in numbers."""
-    encoding = corpus.encoding if isinstance(corpus, EncodedColumns) else None
+    encoding = encoding_of(corpus)
     if encoding is not None and encoding.made_by == recipe_of(encoder, min_count):
         return encoding.encoder, encoding.encoded
     return encoder, encoder.fit(corpus, min_count, n_threads)
