@@ -95,12 +95,16 @@ class Paging:
             os.close(descriptor)
 
 
-def check_room(n_bytes: float, what: str) -> None:
+def check_room(n_bytes: float, what: str, remedy: str = "") -> None:
     """Refuse what will stay in memory, such as weights, if the bound leaves no room for it."""
-    if _paging and (wanted := resident() + n_bytes + NEAR) > _paging[-1].most and resident():
+    if not _paging or resident() + n_bytes + NEAR <= _paging[-1].most:
+        return
+    release()  # pages of arrays in files are in nobody's way
+    held = resident()
+    if held and (wanted := held + n_bytes + NEAR) > _paging[-1].most:
         raise OptionError(
             f"{size_of(_paging[-1].most)} of memory are too little: {what} take {size_of(n_bytes)}; allow at least "
-            f"{size_of(wanted)}"
+            f"{size_of(wanted)}{f', or {remedy}' if remedy else ''}"
         )
 
 
@@ -177,6 +181,14 @@ def taken(values: Array, numbers: Array, out: Array | None = None) -> Array:
         out = zeros(shape, values.dtype)
     for first in range(0, len(numbers), PIECE):
         out[first : first + PIECE] = values[numbers[first : first + PIECE]]
+    return out
+
+
+def converted(values: Array, dtype: npt.DTypeLike) -> Array:
+    """``values`` [N] as another type."""
+    out = empty(len(values), dtype)
+    for first in range(0, len(values), PIECE):
+        out[first : first + PIECE] = values[first : first + PIECE]
     return out
 
 

@@ -366,14 +366,6 @@ def _new_folder(prefix: str, within: Path | None = None) -> tuple[Path, int | No
         os.close(descriptor)
 
 
-def open_to_others(folder: Path) -> None:
-    """Give a folder that only this user can enter the permissions of one that the umask makes."""
-    if _HAS_OWNERS:
-        umask = os.umask(0o077)  # there is no way to ask without setting it
-        os.umask(umask)
-        os.chmod(folder, 0o777 & ~umask)
-
-
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Let one process at a time into the block; where folders cannot be locked, all of them."""

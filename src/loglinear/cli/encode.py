@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from loglinear.cli import common
+from loglinear.cli.files import PIPE
 from loglinear.cli.options import CorpusOptions, Flags, PagingOptions, Quiet
 from loglinear.errors import OptionError
 from loglinear.estimators.options import TaggerOptions
@@ -47,7 +48,6 @@ def encode_command(
     """
     from loglinear import mapped
     from loglinear.data import Columns
-    from loglinear.data.files import STDIN
     from loglinear.scale.encoded import SourceFile, check_target, encode, files_of, read_parts
 
     out = common.console(quiet)
@@ -56,7 +56,7 @@ def encode_command(
     with pages.paging():
         paths = files_of(sources)
         with common.working(out, f"reading {paths[0]}" + (f" and {len(paths) - 1} more" if paths[1:] else "")):
-            noted = [SourceFile.of(path) for path in paths if path != STDIN]
+            noted = [SourceFile.of(path) for path in paths if path != PIPE]
             corpus = read_parts(paths, files.read)
         if isinstance(corpus, Columns):
             if model.edge:

@@ -34,7 +34,7 @@ from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.features.stored import EncodedAttributes, EncodedColumns, Encoding, recipe_of
 from loglinear.model_file import Reader, read, save, string_arrays
 from loglinear.scale.parts import CORPUS, ENCODING, FILES_ENCODED, MANIFEST, is_encoded, parts_of
-from loglinear.system import WriteError, locked, open_to_others, temporary_folder
+from loglinear.system import WriteError, locked, temporary_folder
 
 FORMAT, VERSION = "loglinear encoded corpus", 1
 OPTIONS = ("template", "min_count", "gazetteers", "pair_features", "hash_bits", "edge")  # of a tagger
@@ -198,7 +198,9 @@ def encode(
     encoded = encoder.fit(corpus, min_count, n_threads)  # type: ignore[arg-type]  # the encoder is one for such corpora
     with _in(target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with temporary_folder(f".{target.name[:100]}-", target.parent) as new:
+    with temporary_folder(f".{target.name[:100]}-", target.parent) as beside:
+        new = beside / "new"
+        new.mkdir()
         header, arrays = _stored_corpus(corpus)
         header |= {"label_column": label_column, "reading": dict(reading or {})}
         checksum = save(new / CORPUS, CORPUS, header, arrays)
@@ -216,10 +218,10 @@ def encode(
         text = json.dumps(manifest | {"checksum": _checksum(manifest)}, indent=1, ensure_ascii=False)
         with _in(target):
             (new / MANIFEST).write_text(text + "\n", encoding="utf-8")
-            open_to_others(new)
             with locked(target.parent):  # of two commands that write it, one comes after the other
                 check_target(target)
-                _remove(target)
+                if target.exists():
+                    os.rename(target, beside / "old")
                 os.rename(new, target)
     return encoded
 
@@ -238,14 +240,6 @@ def _in(folder: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise WriteError(error.errno or 0, error.strerror or str(error), str(folder)) from error
-
-
-def _remove(folder: Path) -> None:
-    """Remove an encoded corpus, its manifest first, so that half of it is none."""
-    if folder.exists():
-        for name in FILES_ENCODED:
-            (folder / name).unlink(missing_ok=True)
-        folder.rmdir()
 
 
 def _stored_corpus(corpus: Columns | Attributes) -> tuple[dict[str, Any], Arrays]:

@@ -22,7 +22,7 @@ from typing import Any
 from loglinear.data.files import Source, atomic_output, check_text, read_bytes, source_name
 from loglinear.data.spans.text import Convention, Span, Text, TextFile, from_units, span_of, to_units
 from loglinear.errors import DataError, OptionError
-from loglinear.system import open_to_others, temporary_folder
+from loglinear.system import temporary_folder
 
 _KINDS = {"R": "relation", "*": "relation", "E": "event", "A": "attribute", "M": "attribute", "N": "note", "#": "note"}
 _SPAN = re.compile(r"(T\S*)\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?", re.DOTALL)
@@ -128,10 +128,16 @@ def _new_folder(target: Path) -> Iterator[Path]:
     try:
         with temporary_folder(f".{target.name[:100]}.", target.parent) as temporary:
             yield temporary
-            open_to_others(temporary)
+            temporary.chmod(0o777 & ~_umask())
             os.replace(temporary, target)
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", str(target)) from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _annotation(text: Text, convention: Convention) -> bytes:
