@@ -49,6 +49,7 @@ def test_arrays_are_those_of_numpy(place, n, monkeypatch):
     np.testing.assert_array_equal(mapped.span(n), np.arange(n))
     np.testing.assert_array_equal(mapped.taken(values, chosen), values[chosen])
     np.testing.assert_array_equal(mapped.taken(values, chosen, out=np.empty(n)), values[chosen])
+    np.testing.assert_array_equal(mapped.converted(chosen, np.int64), chosen.astype(np.int64), strict=True)
     np.testing.assert_array_equal(mapped.counts(chosen, 12), np.bincount(chosen, minlength=12))
     some = numbers(n, low=-3)
     np.testing.assert_array_equal(mapped.counts(some, 9), np.bincount(some[some >= 0], minlength=9))

@@ -1,13 +1,21 @@
 """Training with all large arrays in files: the same weights, to the last bit, as in memory."""
 
 import hashlib
+import mmap
+import os
+import signal
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import loglinear
 from loglinear import Tagger, mapped, read_columns
 from loglinear.data.corpora.bundled import bundled_text
+from loglinear.generative import m_estimation
 from loglinear.optimizers import passes
 
 warnings.filterwarnings("ignore")
@@ -114,3 +122,66 @@ def test_a_training_goes_on_in_files_where_it_was_stopped(text, in_files, tmp_pa
     assert kept.exists()
     resumed = Tagger(max_iter=8, **options).fit(corpus, checkpoint=kept, resume=True)
     assert digest(resumed) == digest(whole)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from loglinear import Tagger, mapped, read_columns
+from loglinear.optimizers import passes
+
+def stop(progress):
+    if progress.iteration == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+mapped.SMALL, passes.RUN = 0, 500
+folder = Path(sys.argv[1])
+with mapped.Paging(folder / "scratch", mapped.resident() + 500e6):
+    tagger = Tagger(template="chunking", threads=1, max_iter=6, **eval(sys.argv[2]))
+    corpus = read_columns(folder / "train.txt", layout=False)
+    tagger.fit(corpus, checkpoint=folder / "kept", checkpoint_seconds=0, observe=stop)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system kills otherwise")
+@pytest.mark.parametrize(
+    "options", [{"optimizer": "lbfgs"}, {"optimizer": "lbfgs", "l1": 0.1}, {}, {"criterion": "perceptron"}], ids=str
+)
+def test_a_killed_training_goes_on_within_another_bound(text, tmp_path, monkeypatch, options):
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "train.txt").write_bytes(text.read_bytes())
+    environment = {**os.environ, "PYTHONPATH": str(Path(loglinear.__file__).parents[1])}
+    command = [sys.executable, "-c", KILLED, str(tmp_path), repr(options)]
+    assert subprocess.run(command, env=environment, capture_output=True).returncode == -signal.SIGKILL
+    assert (tmp_path / "kept").exists() and not list((tmp_path / "scratch").iterdir())
+    monkeypatch.setattr(mapped, "SMALL", 0)
+    monkeypatch.setattr(passes, "RUN", 500)
+    found = []
+    for room, how in ((1e12, {}), (4e8, {"checkpoint": tmp_path / "kept", "resume": True})):
+        with mapped.Paging(tmp_path, mapped.resident() + room):
+            tagger = Tagger(template="chunking", threads=1, max_iter=6, **options)
+            found.append(digest(tagger.fit(read_columns(tmp_path / "train.txt", layout=False), **how)))
+    assert found[0] == found[1]
+
+
+def counts(text, **options):
+    problem = Tagger(criterion="m-estimation", template="words", **options).problem(read_columns(text, layout=False))
+    return m_estimation.sentence_counts(problem.model.features, problem.encoded, problem.gold.labels)
+
+
+@pytest.mark.parametrize("options", [{}, {"order": 2}, {"pair_features": True}], ids=str)
+def test_the_matrix_of_m_estimation_does_not_depend_on_blocks_and_types(text, monkeypatch, options):
+    expected = counts(text, **options)
+    monkeypatch.setattr(m_estimation, "BLOCK", 100)
+    monkeypatch.setattr(m_estimation, "MOST_ENTRIES", 10)
+    found = counts(text, **options)
+    for name in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+def test_the_matrix_of_m_estimation_lies_in_files(text, in_files):
+    found = counts(text)
+    for array in (found.data, found.indices):
+        while isinstance(array, np.ndarray):
+            array = array.base
+        assert isinstance(array, memoryview) and isinstance(array.obj, mmap.mmap)
