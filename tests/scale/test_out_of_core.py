@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -79,6 +80,23 @@ def test_batch_training_finds_the_same_bits(text, name, request):
     expected = digest(trained(text, **BATCH[name]))
     request.getfixturevalue("in_files")
     assert digest(trained(text, **BATCH[name])) == expected
+
+
+@pytest.mark.parametrize("name", ["cll", "cll with L1", "m-estimation", "hmm", "memm", "pseudolikelihood"])
+def test_pages_that_are_given_back_all_the_time_change_nothing(text, name, in_files):
+    expected, ended = digest(trained(text, **BATCH[name])), threading.Event()
+
+    def give_back():
+        while not ended.is_set():
+            mapped.release()
+
+    taker = threading.Thread(target=give_back)
+    taker.start()
+    try:
+        assert digest(trained(text, **BATCH[name])) == expected
+    finally:
+        ended.set()
+        taker.join()
 
 
 @pytest.mark.parametrize("name", IN_AN_ORDER)
@@ -164,6 +182,13 @@ def test_a_killed_training_goes_on_within_another_bound(text, tmp_path, monkeypa
     assert found[0] == found[1]
 
 
+def lowest(array):
+    """What an array is a view of."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return array.obj if isinstance(array, memoryview) else array
+
+
 def counts(text, **options):
     problem = Tagger(criterion="m-estimation", template="words", **options).problem(read_columns(text, layout=False))
     return m_estimation.sentence_counts(problem.model.features, problem.encoded, problem.gold.labels)
@@ -181,7 +206,19 @@ def test_the_matrix_of_m_estimation_does_not_depend_on_blocks_and_types(text, mo
 
 def test_the_matrix_of_m_estimation_lies_in_files(text, in_files):
     found = counts(text)
-    for array in (found.data, found.indices):
-        while isinstance(array, np.ndarray):
-            array = array.base
-        assert isinstance(array, memoryview) and isinstance(array.obj, mmap.mmap)
+    assert all(isinstance(lowest(array), mmap.mmap) for array in (found.data, found.indices))
+
+
+@pytest.mark.parametrize("options", [{"optimizer": "lbfgs"}, {}, {"criterion": "memm"}, {"order": 2}], ids=str)
+def test_what_a_checkpoint_consists_of_lies_in_files(text, in_files, tmp_path, options, monkeypatch):
+    found = {}
+
+    def save(path, kind, header, arrays):
+        found.update(arrays)
+        return ""
+
+    monkeypatch.setattr("loglinear.training.checkpoint.model_file.save", save)
+    tagger = Tagger(template="chunking", threads=1, max_iter=2, **options)
+    tagger.fit(read_columns(text, layout=False), checkpoint=tmp_path / "kept", checkpoint_seconds=0)
+    arrays = {name: array for name, array in found.items() if name.startswith("optimizer.") and array.ndim == 2}
+    assert arrays and all(isinstance(lowest(array), mmap.mmap) for array in arrays.values() if array.size)

@@ -80,7 +80,7 @@ def sentence_counts(features: ChainFeatures, corpus: EncodedCorpus, labels: Int3
 
     data, indices = values.array(), columns.array()
     if n_entries > MOST_ENTRIES:
-        indices = mapped.converted(indices, np.int64)
+        indices = mapped.copied(indices, np.int64)
     else:
         pointer = pointer.astype(np.int32)
     return csr_matrix((data, indices, pointer), shape=(corpus.n_sequences, features.n_features), copy=False)
