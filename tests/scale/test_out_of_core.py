@@ -18,6 +18,7 @@ from loglinear import Tagger, mapped, read_columns
 from loglinear.data.corpora.bundled import bundled_text
 from loglinear.generative import m_estimation
 from loglinear.optimizers import passes
+from loglinear.structures.chain import conditionals, deep_pieces
 
 warnings.filterwarnings("ignore")
 BATCH = {
@@ -34,6 +35,8 @@ BATCH = {
     "piecewise": {"criterion": "piecewise", "optimizer": "lbfgs"},
     "max-margin": {"criterion": "max-margin", "optimizer": "lbfgs"},
     "risk": {"criterion": "risk", "optimizer": "lbfgs"},
+    "pseudolikelihood of order 2": {"criterion": "pseudolikelihood", "optimizer": "lbfgs", "order": 2},
+    "segments": {"structure": "segments", "optimizer": "lbfgs"},
     "m-estimation": {"criterion": "m-estimation"},
     "hmm": {"criterion": "hmm", "template": None, "max_iter": None},
 }
@@ -41,6 +44,8 @@ IN_AN_ORDER = {
     "dual": {},
     "dual of memm": {"criterion": "memm"},
     "dual of pieces": {"criterion": "nota"},
+    "dual of pieces of order 2": {"criterion": "nota", "order": 2},
+    "dual of segments": {"structure": "segments"},
     "dual of max-margin": {"criterion": "max-margin"},
     "perceptron": {"criterion": "perceptron"},
     "mira": {"criterion": "mira"},
@@ -147,6 +152,7 @@ import os, signal, sys
 from pathlib import Path
 from loglinear import Tagger, mapped, read_columns
 from loglinear.optimizers import passes
+from loglinear.structures.chain import conditionals, deep_pieces
 
 def stop(progress):
     if progress.iteration == 3:
@@ -192,6 +198,14 @@ def lowest(array):
 def counts(text, **options):
     problem = Tagger(criterion="m-estimation", template="words", **options).problem(read_columns(text, layout=False))
     return m_estimation.sentence_counts(problem.model.features, problem.encoded, problem.gold.labels)
+
+
+@pytest.mark.parametrize("criterion", ["memm", "pseudolikelihood", "nota"])
+def test_blocks_of_gold_labels_change_nothing(text, monkeypatch, criterion):
+    expected = digest(trained(text, criterion=criterion, order=2))
+    for module in (conditionals, deep_pieces):
+        monkeypatch.setattr(module, "BLOCK", 50)
+    assert digest(trained(text, criterion=criterion, order=2)) == expected
 
 
 @pytest.mark.parametrize("options", [{}, {"order": 2}, {"pair_features": True}], ids=str)
