@@ -17,6 +17,7 @@ import loglinear
 from loglinear import Tagger, mapped, read_columns
 from loglinear.data.corpora.bundled import bundled_text
 from loglinear.generative import m_estimation
+from loglinear.generative.hmm.model import OpenVocabulary
 from loglinear.optimizers import passes
 from loglinear.structures.chain import conditionals, deep_pieces
 
@@ -198,6 +199,17 @@ def lowest(array):
 def counts(text, **options):
     problem = Tagger(criterion="m-estimation", template="words", **options).problem(read_columns(text, layout=False))
     return m_estimation.sentence_counts(problem.model.features, problem.encoded, problem.gold.labels)
+
+
+def test_first_occurrences_are_unknown_whatever_the_piece(text, monkeypatch):
+    corpus = read_columns(text, layout=False)
+    monkeypatch.setattr(mapped, "PIECE", 7)
+    vocabulary, replaced = OpenVocabulary.fit(corpus, (0, 1))
+    for c, values in zip((0, 1), vocabulary.values, strict=True):
+        seen, strings = set(), corpus.columns[c].strings()
+        for t, string in enumerate(strings):
+            assert (values[replaced.columns[c].ids[t]] == values[-1]) == (string not in seen)
+            seen.add(string)
 
 
 @pytest.mark.parametrize("criterion", ["memm", "pseudolikelihood", "nota"])

@@ -59,7 +59,7 @@ def _fired(
     return n
 
 
-BLOCK = 1 << 18  # positions whose features are counted at a time
+BLOCK = 1 << 16  # positions whose features are counted at a time
 MOST_ENTRIES = 2**31 - 1  # of a matrix with numbers of 32 bits; SciPy wants rows and columns of one type
 
 

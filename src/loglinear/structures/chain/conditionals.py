@@ -48,7 +48,7 @@ from loglinear.structures.chain.padded import PaddedCorpus, PaddedLayout
 from loglinear.structures.rows import AHEAD, LEAST, LOWEST, ONE, TINY, TWO, ZERO, Kept, PaddedWeights, Step
 
 NO_CODES = np.zeros(0, dtype=np.int32)
-BLOCK = 1 << 18  # positions whose gold labels are looked at together
+BLOCK = 1 << 16  # positions whose gold labels are looked at together
 NO_LISTS = Incidence(np.zeros(1, dtype=np.int64), NO_CODES).lists()
 
 
