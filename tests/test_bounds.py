@@ -28,13 +28,19 @@ from problems.limits import limited
 # -- memory --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("given", "n_bytes"), [("7", 7), ("3k", 3000), ("2M", 2 * 10**6), ("5G", 5 * 10**9)])
+SIZES = {
+    "7": 7, "7B": 7, "3k": 3000, "2M": 2 * 10**6, "5G": 5 * 10**9, "2GB": 2 * 10**9, "2 GB": 2 * 10**9, "2g": 2 * 10**9,
+    "1.5G": 1_500_000_000, "2e9": 2 * 10**9, "2GiB": 2**31, "0.5Ki": 512, " 1T ": 10**12,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "n_bytes"), SIZES.items())
 def test_memory_is_what_the_user_says(monkeypatch: pytest.MonkeyPatch, given: str, n_bytes: int) -> None:
     monkeypatch.setenv("LOGLINEAR_MEMORY", given)
     assert system.memory() == n_bytes
 
 
-@pytest.mark.parametrize("given", ["a lot", "-1", "1.5G", "9" * 30])
+@pytest.mark.parametrize("given", ["a lot", "-1", "1.G", ".5G", "1 0", "2PB", "1e999", "nan", "G", "9" * 30])
 def test_memory_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     monkeypatch.setenv("LOGLINEAR_MEMORY", given)
     with pytest.raises(OptionError, match="must be a number of bytes"):

@@ -49,7 +49,13 @@ def test_arrays_are_those_of_numpy(place, n, monkeypatch):
     np.testing.assert_array_equal(mapped.span(n), np.arange(n))
     np.testing.assert_array_equal(mapped.taken(values, chosen), values[chosen])
     np.testing.assert_array_equal(mapped.taken(values, chosen, out=np.empty(n)), values[chosen])
+    np.testing.assert_array_equal(mapped.copied(chosen, np.int64), chosen.astype(np.int64), strict=True)
     np.testing.assert_array_equal(mapped.counts(chosen, 12), np.bincount(chosen, minlength=12))
+    table = np.arange(3.0 * n, dtype=np.float32).reshape(n, 3)
+    found = mapped.copied(table)
+    np.testing.assert_array_equal(found, table, strict=True)
+    assert not np.shares_memory(found, table)
+    np.testing.assert_array_equal(mapped.taken(table, np.arange(n)[::-1]), table[::-1])
     some = numbers(n, low=-3)
     np.testing.assert_array_equal(mapped.counts(some, 9), np.bincount(some[some >= 0], minlength=9))
     made = mapped.empty((n, 2), np.int64)
@@ -80,6 +86,20 @@ def test_nothing_is_left_in_the_folder(tmp_path):
         assert list(tmp_path.iterdir()) == []
         assert len(first) == len(second.array())
     assert not mapped.is_active()
+
+
+@linux
+def test_the_system_is_told_to_read_ahead(tmp_path):
+    def announced():
+        flags = [
+            line.split() for line in Path("/proc/self/smaps").read_text().splitlines() if line.startswith("VmFlags")
+        ]
+        return sum("sr" in each for each in flags)
+
+    before = announced()
+    with mapped.Paging(tmp_path, 1e12):
+        array = mapped.zeros(1 << 20)
+        assert announced() == before + 1 and len(array) == 1 << 20
 
 
 BOUND = """

@@ -2,7 +2,7 @@
 
 An array in a file is an array: kernels and NumPy take it, and the operating system reads and writes its pages as they
 are touched. So whatever walks over a corpus also walks over one that is larger than memory, in the same order and to
-the same bits. Two things make that work:
+the same bits; the system is told to read ahead. Two things make that work:
 
 **Where arrays are made.** Code that makes an array with a number for each position of a corpus asks for it here
 (:func:`empty`, :func:`zeros`, :func:`taken`, :class:`Growing`). That is NumPy's own unless the call happens inside
@@ -95,12 +95,16 @@ class Paging:
             os.close(descriptor)
 
 
-def check_room(n_bytes: float, what: str) -> None:
+def check_room(n_bytes: float, what: str, remedy: str = "") -> None:
     """Refuse what will stay in memory, such as weights, if the bound leaves no room for it."""
-    if _paging and (wanted := resident() + n_bytes + NEAR) > _paging[-1].most and resident():
+    if not _paging or resident() + n_bytes + NEAR <= _paging[-1].most:
+        return
+    release()  # pages of arrays in files are in nobody's way
+    held = resident()
+    if held and (wanted := held + n_bytes + NEAR) > _paging[-1].most:
         raise OptionError(
             f"{size_of(_paging[-1].most)} of memory are too little: {what} take {size_of(n_bytes)}; allow at least "
-            f"{size_of(wanted)}"
+            f"{size_of(wanted)}{f', or {remedy}' if remedy else ''}"
         )
 
 
@@ -175,9 +179,26 @@ def taken(values: Array, numbers: Array, out: Array | None = None) -> Array:
         if not _wants_file(shape, values.dtype):
             return values[numbers]
         out = zeros(shape, values.dtype)
-    for first in range(0, len(numbers), PIECE):
-        out[first : first + PIECE] = values[numbers[first : first + PIECE]]
+    for piece in _pieces(out):
+        out[piece] = values[numbers[piece]]
     return out
+
+
+def copied(values: Array, dtype: npt.DTypeLike | None = None) -> Array:
+    """A copy of an array, by default of the same type."""
+    dtype = values.dtype if dtype is None else np.dtype(dtype)
+    if not values.ndim or not _wants_file(values.shape, dtype):
+        return np.array(values, dtype=dtype, order="C")
+    out = zeros(values.shape, dtype)
+    for piece in _pieces(out):
+        out[piece] = values[piece]
+    return out
+
+
+def _pieces(array: Array) -> Iterator[slice]:
+    """Cut an array along its first axis into pieces of about :data:`PIECE` numbers."""
+    rows = max(1, PIECE // max(1, math.prod(array.shape[1:])))
+    return (slice(first, first + rows) for first in range(0, len(array), rows))
 
 
 def span(n: int) -> Array:
@@ -222,6 +243,9 @@ def _array_in(mapped: mmap.mmap, dtype: np.dtype[Any]) -> Array:
 
 
 def _register(mapped: mmap.mmap) -> None:
+    if hasattr(mmap, "MADV_SEQUENTIAL"):
+        with suppress(OSError):
+            mapped.madvise(mmap.MADV_SEQUENTIAL)  # passes read in the data's order: the system reads ahead
     with _changing_maps:
         _maps.add(mapped)
 

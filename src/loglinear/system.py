@@ -387,7 +387,8 @@ def locked(folder: Path) -> Iterator[None]:
 # promise more than they have end a process without a word.
 
 MEMORY = "LOGLINEAR_MEMORY"
-_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_BYTES = re.compile(r"(\d{1,15}(?:\.\d{1,15})?(?:e\d{1,2})?) ?(?:([kmgt])(i?))?b?", re.ASCII | re.IGNORECASE)
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -414,11 +415,15 @@ def memory() -> int:
 
 
 def bytes_of(given: str, name: str) -> int:
-    """A number of bytes as people write it, ``500M`` or ``16GB``; what is none is an error of the option ``name``."""
-    match = re.fullmatch(r"(\d{1,12})([kMGT]?)B?", given, re.ASCII)
+    """A number of bytes as people write it: ``500M``, ``1.5 GB``, ``2e9``, or in powers of 1024 ``2GiB``.
+
+    Anything else is an error of the option ``name``.
+    """
+    match = _BYTES.fullmatch(given.strip())
     if match is None:
         raise OptionError(f"{name}={given} must be a number of bytes, such as 500M or 16G")
-    return int(match[1]) * _UNITS[match[2]]
+    number, unit, binary = match.groups("")
+    return round(float(number) * (1024 if binary else 1000) ** _POWERS[unit.lower()])
 
 
 def size_of(n_bytes: float) -> str:

@@ -1,14 +1,25 @@
 """Training with all large arrays in files: the same weights, to the last bit, as in memory."""
 
 import hashlib
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import threading
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import loglinear
 from loglinear import Tagger, mapped, read_columns
 from loglinear.data.corpora.bundled import bundled_text
+from loglinear.generative import m_estimation
+from loglinear.generative.hmm.model import OpenVocabulary
 from loglinear.optimizers import passes
+from loglinear.structures.chain import conditionals, deep_pieces
 
 warnings.filterwarnings("ignore")
 BATCH = {
@@ -25,6 +36,8 @@ BATCH = {
     "piecewise": {"criterion": "piecewise", "optimizer": "lbfgs"},
     "max-margin": {"criterion": "max-margin", "optimizer": "lbfgs"},
     "risk": {"criterion": "risk", "optimizer": "lbfgs"},
+    "pseudolikelihood of order 2": {"criterion": "pseudolikelihood", "optimizer": "lbfgs", "order": 2},
+    "segments": {"structure": "segments", "optimizer": "lbfgs"},
     "m-estimation": {"criterion": "m-estimation"},
     "hmm": {"criterion": "hmm", "template": None, "max_iter": None},
 }
@@ -32,6 +45,8 @@ IN_AN_ORDER = {
     "dual": {},
     "dual of memm": {"criterion": "memm"},
     "dual of pieces": {"criterion": "nota"},
+    "dual of pieces of order 2": {"criterion": "nota", "order": 2},
+    "dual of segments": {"structure": "segments"},
     "dual of max-margin": {"criterion": "max-margin"},
     "perceptron": {"criterion": "perceptron"},
     "mira": {"criterion": "mira"},
@@ -71,6 +86,23 @@ def test_batch_training_finds_the_same_bits(text, name, request):
     expected = digest(trained(text, **BATCH[name]))
     request.getfixturevalue("in_files")
     assert digest(trained(text, **BATCH[name])) == expected
+
+
+@pytest.mark.parametrize("name", ["cll", "cll with L1", "m-estimation", "hmm", "memm", "pseudolikelihood"])
+def test_pages_that_are_given_back_all_the_time_change_nothing(text, name, in_files):
+    expected, ended = digest(trained(text, **BATCH[name])), threading.Event()
+
+    def give_back():
+        while not ended.is_set():
+            mapped.release()
+
+    taker = threading.Thread(target=give_back)
+    taker.start()
+    try:
+        assert digest(trained(text, **BATCH[name])) == expected
+    finally:
+        ended.set()
+        taker.join()
 
 
 @pytest.mark.parametrize("name", IN_AN_ORDER)
@@ -114,3 +146,105 @@ def test_a_training_goes_on_in_files_where_it_was_stopped(text, in_files, tmp_pa
     assert kept.exists()
     resumed = Tagger(max_iter=8, **options).fit(corpus, checkpoint=kept, resume=True)
     assert digest(resumed) == digest(whole)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from loglinear import Tagger, mapped, read_columns
+from loglinear.optimizers import passes
+from loglinear.structures.chain import conditionals, deep_pieces
+
+def stop(progress):
+    if progress.iteration == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+mapped.SMALL, passes.RUN = 0, 500
+folder = Path(sys.argv[1])
+with mapped.Paging(folder / "scratch", mapped.resident() + 500e6):
+    tagger = Tagger(template="chunking", threads=1, max_iter=6, **eval(sys.argv[2]))
+    corpus = read_columns(folder / "train.txt", layout=False)
+    tagger.fit(corpus, checkpoint=folder / "kept", checkpoint_seconds=0, observe=stop)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system kills otherwise")
+@pytest.mark.parametrize(
+    "options", [{"optimizer": "lbfgs"}, {"optimizer": "lbfgs", "l1": 0.1}, {}, {"criterion": "perceptron"}], ids=str
+)
+def test_a_killed_training_goes_on_within_another_bound(text, tmp_path, monkeypatch, options):
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "train.txt").write_bytes(text.read_bytes())
+    environment = {**os.environ, "PYTHONPATH": str(Path(loglinear.__file__).parents[1])}
+    command = [sys.executable, "-c", KILLED, str(tmp_path), repr(options)]
+    assert subprocess.run(command, env=environment, capture_output=True).returncode == -signal.SIGKILL
+    assert (tmp_path / "kept").exists() and not list((tmp_path / "scratch").iterdir())
+    monkeypatch.setattr(mapped, "SMALL", 0)
+    monkeypatch.setattr(passes, "RUN", 500)
+    found = []
+    for room, how in ((1e12, {}), (4e8, {"checkpoint": tmp_path / "kept", "resume": True})):
+        with mapped.Paging(tmp_path, mapped.resident() + room):
+            tagger = Tagger(template="chunking", threads=1, max_iter=6, **options)
+            found.append(digest(tagger.fit(read_columns(tmp_path / "train.txt", layout=False), **how)))
+    assert found[0] == found[1]
+
+
+def lowest(array):
+    """What an array is a view of."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return array.obj if isinstance(array, memoryview) else array
+
+
+def counts(text, **options):
+    problem = Tagger(criterion="m-estimation", template="words", **options).problem(read_columns(text, layout=False))
+    return m_estimation.sentence_counts(problem.model.features, problem.encoded, problem.gold.labels)
+
+
+def test_first_occurrences_are_unknown_whatever_the_piece(text, monkeypatch):
+    corpus = read_columns(text, layout=False)
+    monkeypatch.setattr(mapped, "PIECE", 7)
+    vocabulary, replaced = OpenVocabulary.fit(corpus, (0, 1))
+    for c, values in zip((0, 1), vocabulary.values, strict=True):
+        seen, strings = set(), corpus.columns[c].strings()
+        for t, string in enumerate(strings):
+            assert (values[replaced.columns[c].ids[t]] == values[-1]) == (string not in seen)
+            seen.add(string)
+
+
+@pytest.mark.parametrize("criterion", ["memm", "pseudolikelihood", "nota"])
+def test_blocks_of_gold_labels_change_nothing(text, monkeypatch, criterion):
+    expected = digest(trained(text, criterion=criterion, order=2))
+    for module in (conditionals, deep_pieces):
+        monkeypatch.setattr(module, "BLOCK", 50)
+    assert digest(trained(text, criterion=criterion, order=2)) == expected
+
+
+@pytest.mark.parametrize("options", [{}, {"order": 2}, {"pair_features": True}], ids=str)
+def test_the_matrix_of_m_estimation_does_not_depend_on_blocks_and_types(text, monkeypatch, options):
+    expected = counts(text, **options)
+    monkeypatch.setattr(m_estimation, "BLOCK", 100)
+    monkeypatch.setattr(m_estimation, "MOST_ENTRIES", 10)
+    found = counts(text, **options)
+    for name in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+def test_the_matrix_of_m_estimation_lies_in_files(text, in_files):
+    found = counts(text)
+    assert all(isinstance(lowest(array), mmap.mmap) for array in (found.data, found.indices))
+
+
+@pytest.mark.parametrize("options", [{"optimizer": "lbfgs"}, {}, {"criterion": "memm"}, {"order": 2}], ids=str)
+def test_what_a_checkpoint_consists_of_lies_in_files(text, in_files, tmp_path, options, monkeypatch):
+    found = {}
+
+    def save(path, kind, header, arrays):
+        found.update(arrays)
+        return ""
+
+    monkeypatch.setattr("loglinear.training.checkpoint.model_file.save", save)
+    tagger = Tagger(template="chunking", threads=1, max_iter=2, **options)
+    tagger.fit(read_columns(text, layout=False), checkpoint=tmp_path / "kept", checkpoint_seconds=0)
+    arrays = {name: array for name, array in found.items() if name.startswith("optimizer.") and array.ndim == 2}
+    assert arrays and all(isinstance(lowest(array), mmap.mmap) for array in arrays.values() if array.size)

@@ -19,6 +19,7 @@ from loglinear.cli.options import CorpusOptions, FitOptions
 from loglinear.errors import ModelFileError, OptionError
 from loglinear.estimators.options import TaggerOptions
 from loglinear.kernels import compile_quietly
+from loglinear.options import declared
 from loglinear.streams import visible
 from loglinear.wording import how_many
 
@@ -217,16 +218,31 @@ def choose_template(
     files: CorpusOptions,
     out: Screen,
 ) -> None:
-    """Give a tagger its template or, if none is named, one that suits the labels; ready-made attributes need none."""
+    """Give a tagger its template or, if none is named, one that suits the labels; ready-made attributes need none.
+
+    Where no template is named, an encoded corpus says what its own was, and so for other options that have defaults.
+    """
     from loglinear.data import Attributes
 
     tagger.template = template
+    if template is None:
+        adopt_encoding(tagger, corpus, lambda name: getattr(tagger, name) != declared(TaggerOptions)[name].default)
     if isinstance(corpus, Attributes):
         if template is not None:
             raise OptionError("--template looks at columns, but the file holds ready-made attributes; leave it out")
-    elif template is None:
+    elif tagger.template is None:
         tagger.template = suggested_template(corpus, files.label_column, files.partial)
         out.print(f"template: {tagger.template} (choose with --template)")
+
+
+def adopt_encoding(tagger: Tagger | LocalTagger, corpus: Columns | Attributes, is_given: Callable[[str], bool]) -> None:
+    """Give a tagger the options that an encoded corpus was made with, but for those that the user gives."""
+    from loglinear.features.stored import encoding_of
+
+    if (encoding := encoding_of(corpus)) is not None:
+        for name, value in encoding.options.items():
+            if hasattr(tagger, name) and not is_given(name):
+                setattr(tagger, name, value)
 
 
 def bundled_corpus(split: str, task: str) -> Columns:

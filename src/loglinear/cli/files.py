@@ -53,7 +53,7 @@ def check(files: Iterable[Named]) -> None:
     """
     files = list(_spread(list(files)))
     inputs = (each for each in files if not (each.file.written or each.file.folder))
-    taken = {key: f"the input {each.path}" for each in inputs for key in _keys(each.path, 0)}
+    taken = {key: f"the input {path}" for each in inputs for path in _files_in(each.path) for key in _keys(path, 0)}
     for each in (each for each in files if each.file.written):
         check_place(each)
         for path in (each.path, *_beside(each)):
@@ -61,6 +61,13 @@ def check(files: Iterable[Named]) -> None:
                 other = taken.setdefault(key, each.flag)
                 if other != each.flag:
                     _reject(each, path, other)
+
+
+def _files_in(path: str) -> list[str]:
+    """An input, and if it is an encoded corpus what it consists of."""
+    from loglinear.scale.parts import FILES_ENCODED, is_encoded
+
+    return [path, *(os.path.join(path, name) for name in FILES_ENCODED)] if is_encoded(path) else [path]
 
 
 def _spread(files: list[Named]) -> Iterator[Named]:

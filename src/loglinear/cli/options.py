@@ -442,7 +442,10 @@ class CorpusOptions:
         """
         from loglinear.data import Columns
         from loglinear.data.files import source_name
+        from loglinear.scale.parts import is_encoded
 
+        if isinstance(path, str | Path) and is_encoded(path):
+            return self._opened(path, layout)
         name = source_name(path)
         chosen, source = self.format_of(path)
         try:
@@ -466,6 +469,23 @@ class CorpusOptions:
                 "deprel, misc)"
             )
         return corpus
+
+    def _opened(self, folder: str | Path, layout: bool) -> Columns | Attributes:
+        """An encoded corpus; how its sources were read is how others are, unless options say something else."""
+        from loglinear.data import Columns
+        from loglinear.scale.encoded import open_encoded
+
+        if layout:
+            raise DataError("this is an encoded corpus, without the text; name the files it was made of", str(folder))
+        found, known = open_encoded(folder), declared(CorpusOptions)
+        for name in ("format", "separator", "comments", "partial"):
+            if getattr(self, name) == known[name].default and name in found.reading:
+                setattr(self, name, found.reading[name])
+        if self.column is not None and isinstance(found.corpus, Columns):
+            self.label_column = found.corpus.number(self.column)
+        elif self.label_column == known["label_column"].default:
+            self.label_column = found.label_column
+        return found.corpus
 
     def like(self, data: Mapping[str, str], path: str) -> CorpusOptions:
         """The same options with what a model knows about its training ``data`` where nothing else is said.

@@ -131,7 +131,9 @@ def _train(
             f"--template {model.template}: criterion {model.criterion!r} counts, and uses no features; leave it out"
         )
     template = common.read_template(model.template)  # a mistake in it is reported before the data is read
-    corpus, dev, weights = _read(train, files, run, dev_split, model.seed, out, tagger, given)
+    corpus, dev, weights = _read(
+        train, files, run, dev_split, model.seed, out, tagger if learns_weights else None, given
+    )
     if learns_weights and not (template is None and tagger.template is not None):
         common.choose_template(tagger, template, corpus, files, out)
     metric = {"f1": "F1", "auto": "score"}.get(model.metric, model.metric)
@@ -253,33 +255,16 @@ def _read(
     given: Given | None = None,
 ) -> tuple[Columns | Attributes, Columns | Attributes | None, Float | None]:
     """Training data, dev data or None, and the sentences' weights or None; an encoded corpus brings options along."""
-    from loglinear.scale.encoded import is_encoded, read_parts
+    from loglinear.scale.encoded import read_parts
+    from loglinear.scale.parts import is_encoded
 
-    corpus: Columns | Attributes
     with common.working(out, f"reading {train}"):
-        if is_encoded(train) and tagger is not None and given is not None:
-            corpus = _opened(train, files, tagger, given)
-        else:
-            corpus = read_parts([train], files.read)
+        corpus = files.read(train) if is_encoded(train) else read_parts([train], files.read)
         weights = files.sentence_weights(len(corpus))
         dev = None if run.dev is None else files.read(run.dev)
+    if tagger is not None and given is not None:
+        common.adopt_encoding(tagger, corpus, lambda name: flag_of(TaggerOptions, name) in given)
     return (corpus, dev, weights) if dev_split is None else _split(corpus, dev_split, seed, weights)
-
-
-def _opened(folder: str, files: CorpusOptions, tagger: Tagger, given: Given) -> Columns:
-    """An encoded corpus; its options are those of the training where no others are ``given``."""
-    from loglinear.scale.encoded import open_encoded
-
-    found = open_encoded(folder)
-    if not {"--label-column", "--column"} & given:
-        files.label_column = found.label_column
-    for name, value in found.options.items():
-        if flag_of(TaggerOptions, name) not in given:
-            setattr(tagger, name, value)
-    for name in ("format", "separator", "comments", "partial"):
-        if f"--{name}" not in given and name in found.reading:
-            setattr(files, name, found.reading[name])
-    return found.corpus
 
 
 def _split(

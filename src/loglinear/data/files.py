@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import IO, Any, BinaryIO, cast
 
+from loglinear import mapped
 from loglinear.documents import parsed_json
 from loglinear.errors import DataError, OptionError
 from loglinear.streams import TerminalBytes
@@ -146,8 +147,17 @@ def _whole(stream: Any, name: str) -> int:
     return -1
 
 
-def read_bytes(source: Source) -> bytes:
-    """All bytes of a source at once; see :func:`byte_blocks`."""
+PARSED = 7  # bytes of memory that a byte of text takes, at the least, when something is made of it
+AS_OBJECTS = 20  # where that is Python objects
+
+
+def read_bytes(source: Source, times: int = PARSED) -> bytes:
+    """All bytes of a source at once; see :func:`byte_blocks`.
+
+    Where memory has a bound, a source is refused whose content would take more, at so many ``times`` its bytes.
+    """
+    if isinstance(source, str | os.PathLike) and os.path.isfile(source):
+        _check_room(source, os.path.getsize(source) * times)
     blocks = byte_blocks(source)
     first, second = next(blocks, b""), next(blocks, b"")
     if not second:
@@ -157,7 +167,15 @@ def read_bytes(source: Source) -> bytes:
         if wrong := too_large(whole.tell() + len(block)):
             raise DataError(f"reading it {wrong}", source_name(source))
         whole.write(block)
+        _check_room(source, whole.tell() * times)
     return whole.getvalue()
+
+
+def _check_room(source: Source, n_bytes: float) -> None:
+    mapped.check_room(
+        n_bytes, f"{source_name(source)} is of a format that is read at once, and its content would",
+        "split it, since of several files one is read at a time, or make a column file of it",
+    )  # fmt: skip
 
 
 def text_blocks(source: Source, size: int) -> Iterator[bytes]:

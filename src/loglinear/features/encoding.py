@@ -164,12 +164,21 @@ class Incidence:
 
     def rename(self, new_ids: Int32) -> Incidence:
         """Attribute a becomes ``new_ids[a]``; entries that become -1 are dropped."""
-        renamed = new_ids[self.ids]
-        kept = renamed >= 0
-        if kept.all():
+        renamed = mapped.taken(new_ids, self.ids)
+        pieces = [slice(first, first + mapped.PIECE) for first in range(0, len(renamed), mapped.PIECE)]
+        if all(bool((renamed[piece] >= 0).all()) for piece in pieces):
             return Incidence(self.pointer, renamed, self.values)
-        values = None if self.values is None else self.values[kept]
-        return Incidence(offsets_of(kept)[self.pointer], renamed[kept], values)
+        ids, values = mapped.Growing(np.int32), mapped.Growing(np.float64)
+        before, entries = mapped.zeros(len(renamed) + 1, np.int64), 0  # kept entries before each
+        for piece in pieces:
+            kept = renamed[piece] >= 0
+            ids.append(renamed[piece][kept])
+            if self.values is not None:
+                values.append(self.values[piece][kept])
+            before[piece.start + 1 : piece.start + 1 + len(kept)] = entries + np.cumsum(kept)
+            entries += int(np.count_nonzero(kept))
+        pointer = mapped.taken(before, self.pointer)
+        return Incidence(pointer, ids.array(), None if self.values is None else values.array())
 
 
 @dataclass(frozen=True, slots=True)

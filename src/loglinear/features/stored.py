@@ -23,11 +23,14 @@ class Encoding:
     encoder
         Afterwards: it knows the attributes of the corpus.
     encoded : EncodedCorpus
+    options : dict
+        Those of a tagger that would encode a corpus so.
     """
 
     made_by: str
     encoder: Any
     encoded: EncodedCorpus
+    options: dict[str, Any]
 
 
 @dataclass(eq=False)
@@ -50,17 +53,34 @@ class ElsewhereColumns(Columns, ABC):
         """An encoder that knows the attributes of the corpus, and the corpus in numbers, which are elsewhere, too."""
 
 
+@dataclass(eq=False)
+class EncodedAttributes(Attributes):
+    """Ready-made attributes that have been encoded already.
+
+    Attributes
+    ----------
+    encoding : Encoding
+    """
+
+    encoding: Encoding | None = field(default=None, kw_only=True)
+
+
 def recipe_of(encoder: Any, min_count: int) -> str:
     """A digest of all that the encoding of a corpus depends on besides the corpus."""
     header = {"kind": encoder.kind, **encoder.to_header(), "min_count": min_count}
     return hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()
 
 
+def encoding_of(corpus: Columns | Attributes) -> Encoding | None:
+    """The encoding that a corpus brings along."""
+    return corpus.encoding if isinstance(corpus, EncodedColumns | EncodedAttributes) else None
+
+
 def fitted(encoder: Any, corpus: Columns | Attributes, min_count: int, n_threads: int) -> tuple[Any, EncodedCorpus]:
     """An encoder that knows the attributes of a training corpus, and the corpus in numbers."""
     if isinstance(corpus, ElsewhereColumns):
         return corpus.fitted(encoder, min_count)
-    encoding = corpus.encoding if isinstance(corpus, EncodedColumns) else None
+    encoding = encoding_of(corpus)
     if encoding is not None and encoding.made_by == recipe_of(encoder, min_count):
         return encoding.encoder, encoding.encoded
     return encoder, encoder.fit(corpus, min_count, n_threads)

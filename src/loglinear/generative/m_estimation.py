@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loglinear import mapped
 from loglinear.arrays import Arrays, Float, Int32, Int64
 from loglinear.errors import OptionError
 from loglinear.features.block import FeatureBlock, Features
-from loglinear.features.encoding import EncodedCorpus, Incidence
+from loglinear.features.encoding import EncodedCorpus, runs
 from loglinear.kernels import kernel
 from loglinear.kernels.tables import Lists
 from loglinear.structures.chain.features import ChainFeatures
@@ -58,21 +59,50 @@ def _fired(
     return n
 
 
+BLOCK = 1 << 16  # positions whose features are counted at a time
+MOST_ENTRIES = 2**31 - 1  # of a matrix with numbers of 32 bits; SciPy wants rows and columns of one type
+
+
 def sentence_counts(features: ChainFeatures, corpus: EncodedCorpus, labels: Int32) -> csr_matrix:
-    """Feature counts of each labelled sentence, a sparse matrix [S, D]."""
-    y, n = features.n_labels, len(labels)
+    """Feature counts of each labelled sentence, a sparse matrix [S, D].
+
+    Sentences are counted in blocks. Where large arrays lie in files (:mod:`loglinear.mapped`), those of the matrix do.
+    """
+    values, columns = mapped.Growing(np.float64), mapped.Growing(np.int32)
+    pointer, n_entries = np.zeros(corpus.n_sequences + 1, dtype=np.int64), 0
+    for first, end in runs(corpus.offsets, 0, corpus.n_sequences, BLOCK):
+        block = _counts(features, corpus, labels, first, end)
+        values.append(block.data)
+        columns.append(block.indices)
+        pointer[first + 1 : end + 1] = n_entries + block.indptr[1:]
+        n_entries += block.nnz
+    from scipy.sparse import csr_matrix
+
+    data, indices = values.array(), columns.array()
+    if n_entries > MOST_ENTRIES:
+        indices = mapped.copied(indices, np.int64)
+    else:
+        pointer = pointer.astype(np.int32)
+    return csr_matrix((data, indices, pointer), shape=(corpus.n_sequences, features.n_features), copy=False)
+
+
+def _counts(features: ChainFeatures, corpus: EncodedCorpus, labels: Int32, first: int, end: int) -> csr_matrix:
+    """Feature counts of sentences ``first`` to ``end``."""
+    y, lo, hi = features.n_labels, int(corpus.offsets[first]), int(corpus.offsets[end])
+    offsets, n = corpus.offsets[first : end + 1] - lo, hi - lo
     state, edge, *ngrams = features.slices
-    sentence = np.repeat(np.arange(corpus.n_sequences), np.diff(corpus.offsets))
-    within = np.arange(n) - corpus.offsets[sentence]
-    wide = labels.astype(np.int64)
+    sentence = np.repeat(np.arange(end - first), np.diff(offsets))
+    within = np.arange(n) - offsets[sentence]
+    wide = labels[lo:hi].astype(np.int64)
     pairs = np.where(within >= 1, np.roll(wide, 1) * y + wide, -1)
     triples = np.where(within >= 2, np.roll(wide, 2) * y * y + pairs, -1)
     fours = np.where(within >= 3, np.roll(wide, 3) * y**3 + triples, -1)
-    parts = [_block_counts(features.state, corpus.state, wide, state.start, sentence)]
+    lists = corpus.state.lists(lo, hi)
+    parts = [_block_counts(features.state, lists, wide, state.start, sentence)]
     if features.input_only:
-        parts.append(_block_counts(features.state, corpus.state, np.full(n, y), state.start, sentence))
+        parts.append(_block_counts(features.state, lists, np.full(n, y), state.start, sentence))
     if features.edge is not None and corpus.edge is not None:
-        parts.append(_block_counts(features.edge, corpus.edge, pairs, edge.start, sentence))
+        parts.append(_block_counts(features.edge, corpus.edge.lists(lo, hi), pairs, edge.start, sentence))
     known = (features.transitions, features.trigrams, features.fourgrams)
     for codes, own, segment in zip(known, (pairs, triples, fours), ngrams, strict=True):
         place = np.minimum(np.searchsorted(codes, own), max(len(codes) - 1, 0))
@@ -81,17 +111,17 @@ def sentence_counts(features: ChainFeatures, corpus: EncodedCorpus, labels: Int3
     rows, columns, values = (np.concatenate(each) for each in zip(*parts, strict=True))
     from scipy.sparse import csr_matrix
 
-    matrix = csr_matrix((values, (rows, columns)), shape=(corpus.n_sequences, features.n_features))
+    matrix = csr_matrix((values, (rows, columns)), shape=(end - first, features.n_features))
     matrix.sum_duplicates()
     return matrix
 
 
 def _block_counts(
-    block: FeatureBlock, incidence: Incidence, wanted: Int64, base: int, sentence: Int64
+    block: FeatureBlock, lists: Lists, wanted: Int64, base: int, sentence: Int64
 ) -> tuple[Int64, Int64, Float]:
     """Sentence, feature and value of each feature that fires."""
     ends = np.empty(len(wanted), dtype=np.int64)
-    arguments = (incidence.lists(), block.features, wanted, base)
+    arguments = (lists, block.features, wanted, base)
     n = _fired(*arguments, np.zeros(0, dtype=np.int64), np.zeros(0), ends)
     out, out_values = np.empty(n, dtype=np.int64), np.empty(n)
     if n:
@@ -259,7 +289,8 @@ class MEstimationObjective:
         log_factors: Float | None = None,
     ) -> None:
         self.n_penalised = len(expected) if n_penalised is None else n_penalised
-        self._counts, self._turned = counts, counts.T.tocsr()
+        # The same sums in the same order: by features is quicker, by sentences walks over arrays in files as they lie.
+        self._counts, self._turned = counts, counts.T if mapped.is_active() else counts.T.tocsr()
         self._expected, self.l2, self._endless = expected, l2, False
         weights = np.ones(counts.shape[0]) if sequence_weights is None else sequence_weights
         self._shares, self._log_factors = weights / weights.sum(), log_factors

@@ -39,6 +39,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from loglinear import mapped
 from loglinear.arrays import Array, Float
 from loglinear.errors import OptionError
 from loglinear.optimizers.optimizer import Callback, Optimizer, Result, StoredState, l1_of_each, register
@@ -92,7 +93,9 @@ class LBFGSState(StoredState):
 
     def copied(self, name: str) -> Array:
         """A copy of an array; of the pairs [m, D] from the oldest to the newest."""
-        return getattr(self, name)[self.order] if name in PAIRS else super().copied(name)
+        if name in PAIRS:
+            return mapped.taken(getattr(self, name), np.array(self.order, dtype=np.int64))
+        return super().copied(name)
 
     def fits(self) -> bool:
         m = self.s_y.size

@@ -287,7 +287,7 @@ def _copied(state: LBFGSState, memory: int) -> LBFGSState:
     rows = state.order[-memory:]
     copy.order.extend(range(len(rows)))
     for name in PAIRS:
-        getattr(copy, name)[: len(rows)] = getattr(state, name)[rows]
+        mapped.taken(getattr(state, name), np.array(rows, dtype=np.int64), out=getattr(copy, name)[: len(rows)])
     return copy
 
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
+from loglinear import mapped
 from loglinear.arrays import Array, Arrays, Float
 from loglinear.errors import ModelFileError
 from loglinear.options import Registry, Spec
@@ -94,7 +95,7 @@ class StoredState:
 
     def copied(self, name: str) -> Array:
         """A copy of one of the arrays."""
-        return getattr(self, name).copy()
+        return mapped.copied(getattr(self, name))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
@@ -120,7 +121,8 @@ class StoredState:
 
 def _floats(array: Array) -> Array:
     """A copy of an array, in single precision if it is that, else in double."""
-    return np.array(array, dtype=np.float32 if np.asarray(array).dtype == np.float32 else np.float64)
+    array = np.asarray(array)
+    return mapped.copied(array, np.float32 if array.dtype == np.float32 else np.float64)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""The files that a glob or a folder names, and where the output of each goes: a file of the same name in a folder."""
+"""The files that a glob or a folder names, and where the output of each goes: a file of the same name in a folder.
+
+A folder may also be an encoded corpus (:mod:`loglinear.scale.encoded`), which is one source.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,23 @@ from loglinear.wording import how_many
 
 TABLES = (".parquet", ".arrow", ".feather")
 EXISTING = ("refuse", "overwrite", "keep")
+MANIFEST, CORPUS, ENCODING = FILES_ENCODED = "manifest.json", "corpus", "encoding"  # of an encoded corpus
+
+
+def is_encoded(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a folder that ``loglinear encode`` has written."""
+    return os.path.isfile(os.path.join(path, MANIFEST))
 
 
 def parts_of(path: str) -> list[str] | None:
     """The files that a glob (``in/*.parquet``, with ``**`` for any folders) or a folder names, in the order of names.
 
-    None if the path is that of a file, a pipe or brat's folder (with ``.ann`` files). Of a folder, files whose names
-    begin with a dot or an underscore, as Spark's ``_SUCCESS`` does, are left out; if it has Parquet or Arrow files, so
-    are all others.
+    None if the path is that of a file, a pipe, an encoded corpus or brat's folder (with ``.ann`` files). Of a folder,
+    files whose names begin with a dot or an underscore, as Spark's ``_SUCCESS`` does, are left out; if it has Parquet
+    or Arrow files, so are all others.
     """
+    if is_encoded(path):
+        return None
     if os.path.isdir(path):
         names = sorted(name for name in os.listdir(path) if not name.startswith((".", "_")))
         files = [each for each in (os.path.join(path, name) for name in names) if os.path.isfile(each)]

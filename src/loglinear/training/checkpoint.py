@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from loglinear import model_file
+from loglinear import mapped, model_file
 from loglinear.arrays import Array, Arrays, Float
 from loglinear.errors import LoglinearError, ModelFileError, OptionError
 from loglinear.options import declared
@@ -76,7 +76,7 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            stored = model_file.load(self.path, kind=self.problem.kind)
+            stored = model_file.load(self.path, kind=self.problem.kind, paged=mapped.is_active())
         except ModelFileError as error:
             reason = str(error).partition(" copy it again")[0].rstrip(":;")
             raise ModelFileError(f"{reason}; delete {self.path} to start again") from None

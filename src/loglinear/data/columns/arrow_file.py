@@ -28,6 +28,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from loglinear import mapped
 from loglinear.arrays import Float, Int32, Int64
 from loglinear.data.columns.corpus import PYTHON, Column, Columns, offsets_of
 from loglinear.data.columns.table_file import SENTENCE_NAMES, TOKEN_NAMES
@@ -484,7 +485,8 @@ class ArrowFile:
         with self._reading(f"not {NAMES[format]}"):
             if named and not _is_packed(source):
                 path = os.fspath(source)  # type: ignore[arg-type]  # a path
-                self._stream = pa.memory_map(path) if os.path.getsize(path) else pa.BufferReader(b"")
+                opened = pa.OSFile if mapped.is_active() else pa.memory_map  # pages of a map would count as memory
+                self._stream = opened(path) if os.path.getsize(path) else pa.BufferReader(b"")
             else:
                 self._stream = pa.BufferReader(read_bytes(source))
             if not self._stream.size():
@@ -734,8 +736,8 @@ class _Pieces:
     def __init__(self, schema: TokenSchema) -> None:
         self._schema = schema
         self._index: list[dict[str, int]] = [{} for _ in schema.names]
-        self._ids: list[list[Int32]] = [[] for _ in schema.names]
-        self._lengths, self._lines, self._names = list[Int64](), list[Int64](), list[Any]()
+        self._ids = [mapped.Growing(np.int32) for _ in schema.names]
+        self._lengths, self._lines, self._names = list[Int64](), mapped.Growing(np.int64), list[Any]()
 
     def add(self, part: Part) -> None:
         """Append a part; sentences of rows are found in the end, as one may go on in the next part."""
@@ -754,11 +756,11 @@ class _Pieces:
 
     def corpus(self) -> Columns:
         """All parts together."""
-        schema, lines = self._schema, np.concatenate([np.zeros(0, np.int64), *self._lines])
+        schema, lines = self._schema, self._lines.array()
         if not len(lines):
             raise DataError("the file holds no sentences", schema.file)
         offsets = offsets_of(np.concatenate(self._lengths))
-        columns = [Column(np.concatenate(ids), list(index)) for ids, index in zip(self._ids, self._index, strict=True)]
+        columns = [Column(ids.array(), list(index)) for ids, index in zip(self._ids, self._index, strict=True)]
         corpus = Columns(schema.file, offsets, lines, columns, names=list(schema.names), format=schema.format)
         if schema.sentence is not None:
             chunks = chain.from_iterable(names.chunks for names in self._names)

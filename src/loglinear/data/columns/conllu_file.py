@@ -23,7 +23,7 @@ import numpy as np
 from loglinear.arrays import Int64
 from loglinear.data.columns.corpus import Column, Columns
 from loglinear.data.dependencies import DEPREL, FEATS, FORM, HEAD, ID, LEMMA, N_FIELDS, UPOS, XPOS, conllu_tokens
-from loglinear.data.files import Source, read_bytes, source_name
+from loglinear.data.files import AS_OBJECTS, Source, read_bytes, source_name
 
 NAMES = ("form", "upos", "xpos", "lemma", "feats", "head", "deprel", "deps", "misc", "id")
 _FIELDS = (FORM, UPOS, XPOS, LEMMA, FEATS, HEAD, DEPREL, 8, 9, ID)  # of a row, in the order of NAMES
@@ -56,7 +56,7 @@ def read_conllu_columns(source: Source) -> Columns:
         With file and line: a row that does not have 10 fields, an empty field, tokens that are not numbered 1, 2, ...,
         invalid UTF-8, a NUL byte, no sentence at all.
     """
-    raw, name = read_bytes(source), source_name(source)
+    raw, name = read_bytes(source, AS_OBJECTS), source_name(source)
     lines, rows, begins, finishes, offsets = conllu_tokens(raw, name)
     columns = [lines.column(begins[:, field], finishes[:, field]) for field in _FIELDS]
     places = np.stack([begins[:, _FIELDS], finishes[:, _FIELDS]], axis=2)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -303,37 +303,28 @@ class Columns(_Corpus):
         )
 
     @classmethod
-    def concatenated(cls, corpora: Sequence[Columns], name: str) -> Columns:
+    def concatenated(cls, corpora: Iterable[Columns], name: str) -> Columns:
         """One corpus of several, the same as if their files had been one; columns must be as many, and named alike.
 
-        What was kept of the files to write them back is left out.
+        What was kept of the files to write them back is left out. Each corpus is given up before the next one is asked
+        for.
         """
-        first = corpora[0]
-        for other in corpora:
-            if (other.n_columns, other.names) != (first.n_columns, first.names):
-                has = ", ".join(other.names) if other.names else f"{how_many(other.n_columns, 'column')}"
-                message = f"it has {has}, but {first.name} has {', '.join(first.names or []) or first.n_columns}"
-                raise DataError(f"{message}; all parts need the same columns", other.name)
-            if (other.unlabelled is None) != (first.unlabelled is None):
-                without = first if first.unlabelled is not None else other
-                raise DataError("it has no labels, but other parts have", without.name, without.unlabelled)
-        offsets, lines = mapped.Growing(np.int64), mapped.Growing(np.int64)
-        ids = [mapped.Growing(np.int32) for _ in first.columns]
-        numbers: list[dict[str, int]] = [{} for _ in first.columns]
-        parts, n_tokens = [], 0
-        offsets.append(np.zeros(1, dtype=np.int64))
+        places, columns, about = _Places(), list[_GrowingColumn](), None
         for corpus in corpora:
-            parts.append((corpus.name, n_tokens))
-            offsets.append(corpus.offsets[1:] + n_tokens)
-            lines.append(corpus.lines)
-            for column, grown, known in zip(corpus.columns, ids, numbers, strict=True):
-                new = [known.setdefault(value, len(known)) for value in column.values]
-                grown.append(mapped.taken(np.array(new, dtype=np.int32), column.ids))
-            n_tokens += corpus.n_tokens
-        columns = [Column(grown.array(), list(known)) for grown, known in zip(ids, numbers, strict=True)]
+            own = corpus.name, corpus.n_columns, corpus.names, corpus.unlabelled, corpus.format
+            if about is None:
+                about, columns = own, [_GrowingColumn() for _ in corpus.columns]
+            _check_alike(about, own)
+            places.append(corpus)
+            for column, grown in zip(corpus.columns, columns, strict=True):
+                grown.append(column)
+            del corpus
+        assert about is not None, "there is at least one corpus"
+        _, _, names, unlabelled, format = about
+        offsets, lines, parts = places.arrays()
         return cls(
-            name, offsets.array(), lines.array(), columns, unlabelled=first.unlabelled, names=first.names,
-            format=first.format, parts=parts,
+            name, offsets, lines, [each.column() for each in columns], unlabelled=unlabelled, names=names,
+            format=format, parts=parts,
         )  # fmt: skip
 
     @classmethod
@@ -401,6 +392,82 @@ def _transposed(corpus: _Corpus, tokens: list[Any]) -> list[list[str]]:
     return columns
 
 
+_About: TypeAlias = tuple[str, int, list[str] | None, int | None, str]  # name, columns, their names, unlabelled, format
+
+
+def _check_alike(first: _About, other: _About) -> None:
+    """Reject a part with other columns than the first, or with labels where that has none."""
+    (name, n, names, unlabelled, _), (own_name, own_n, own_names, own_unlabelled, _) = first, other
+    if (own_n, own_names) != (n, names):
+        has = ", ".join(own_names) if own_names else how_many(own_n, "column")
+        message = f"it has {has}, but {name} has {', '.join(names or []) or n}"
+        raise DataError(f"{message}; all parts need the same columns", own_name)
+    if (own_unlabelled is None) != (unlabelled is None):
+        without, line = (name, unlabelled) if unlabelled is not None else (own_name, own_unlabelled)
+        raise DataError("it has no labels, but other parts have", without, line)
+
+
+class _Places:
+    """Sentences and lines of several corpora, one after the other."""
+
+    def __init__(self) -> None:
+        self._offsets, self._lines = mapped.Growing(np.int64), mapped.Growing(np.int64)
+        self._parts: list[tuple[str, int]] = []
+        self._offsets.append(np.zeros(1, dtype=np.int64))
+        self._n_tokens = 0
+
+    def append(self, corpus: _Corpus) -> None:
+        parts = [(corpus.name, 0)] if corpus.parts is None else corpus.parts
+        self._parts += [(name, first + self._n_tokens) for name, first in parts]
+        self._offsets.append(corpus.offsets[1:] + self._n_tokens)
+        self._lines.append(corpus.lines)
+        self._n_tokens += corpus.n_tokens
+
+    def arrays(self) -> tuple[Int64, Int64, list[tuple[str, int]]]:
+        """Offsets [S + 1], lines [N], and the parts."""
+        return self._offsets.array(), self._lines.array(), self._parts
+
+
+class _GrowingColumn:
+    """A column of several corpora: values are numbered in order of first occurrence in all of them."""
+
+    def __init__(self) -> None:
+        self._ids = mapped.Growing(np.int32)
+        self._numbers: dict[str, int] = {}
+
+    def append(self, column: Column) -> None:
+        new = [self._numbers.setdefault(value, len(self._numbers)) for value in column.values]
+        self._ids.append(mapped.taken(np.array(new, dtype=np.int32), column.ids))
+
+    def column(self) -> Column:
+        """All of it; nothing can be added after this."""
+        return Column(self._ids.array(), list(self._numbers))
+
+
+class _GrowingNumbers:
+    """Numbers [M] of several corpora, one each where a corpus has none; None if no corpus has any."""
+
+    def __init__(self) -> None:
+        self._n, self._numbers = 0, mapped.Growing(np.float64)
+
+    def append(self, numbers: Float | None, n: int) -> None:
+        if numbers is not None:
+            self._fill()
+            self._numbers.append(numbers)
+        self._n += n
+
+    def _fill(self) -> None:
+        for first in range(len(self._numbers), self._n, mapped.PIECE):
+            self._numbers.append(np.ones(min(mapped.PIECE, self._n - first)))
+
+    def array(self) -> Float | None:
+        """All of them; nothing can be added after this."""
+        if not len(self._numbers):
+            return None
+        self._fill()
+        return self._numbers.array()
+
+
 def check_unicode(corpus: Columns) -> None:
     """Reject lone surrogates, which no file can hold; O(distinct values)."""
     for column in corpus.columns:
@@ -466,3 +533,33 @@ class Attributes(_Corpus):
             sequence_weights=None if self.sequence_weights is None else self.sequence_weights[chosen],
             dense=self._dense_at(positions),
         )
+
+    @classmethod
+    def concatenated(cls, corpora: Iterable[Attributes], name: str) -> Attributes:
+        """One corpus of several, the same as if their files had been one.
+
+        Each corpus is given up before the next one is asked for.
+        """
+        places, attributes, label, labelled = _Places(), _GrowingColumn(), _GrowingColumn(), None
+        weights, sequence_weights = _GrowingNumbers(), _GrowingNumbers()
+        pointer, n_entries = mapped.Growing(np.int64), 0
+        pointer.append(np.zeros(1, dtype=np.int64))
+        for corpus in corpora:
+            if labelled not in (None, corpus.label is not None):
+                raise DataError("some parts have labels, and some have none", corpus.name)
+            labelled = corpus.label is not None
+            places.append(corpus)
+            attributes.append(Column(corpus.ids, corpus.values))
+            if corpus.label is not None:
+                label.append(corpus.label)
+            weights.append(corpus.weights, len(corpus.ids))
+            sequence_weights.append(corpus.sequence_weights, len(corpus))
+            pointer.append(corpus.pointer[1:] + n_entries)
+            n_entries += len(corpus.ids)
+            del corpus
+        offsets, lines, parts = places.arrays()
+        found = attributes.column()
+        return cls(
+            name, offsets, lines, label=label.column() if labelled else None, pointer=pointer.array(), ids=found.ids,
+            weights=weights.array(), values=found.values, sequence_weights=sequence_weights.array(), parts=parts,
+        )  # fmt: skip

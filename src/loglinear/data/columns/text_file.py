@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 
 from loglinear.data.columns.corpus import Column, Columns, check_unicode, offsets_of
-from loglinear.data.files import Source, check_text, json_object, read_bytes, source_name
+from loglinear.data.files import AS_OBJECTS, Source, check_text, json_object, read_bytes, source_name
 from loglinear.errors import DataError
 from loglinear.wording import how_many
 
@@ -48,7 +48,7 @@ def read_jsonl(
         With file and line: invalid JSON, not an object, ``tokens`` missing or empty, a token that is not a string or a
         list of strings, rows of different lengths, another number of labels than of tokens, no sentence at all.
     """
-    name, raw = source_name(source), read_bytes(source)
+    name, raw = source_name(source), read_bytes(source, AS_OBJECTS)
     start = check_text(raw, name)
     numbers: list[int] = []
     records: list[bytes] = []
@@ -272,7 +272,7 @@ def read_text(source: Source) -> Columns:
     """
     from loglinear.data.columns import scanning
 
-    name, raw = source_name(source), read_bytes(source)
+    name, raw = source_name(source), read_bytes(source, AS_OBJECTS)
     lines = scanning.lines_of(raw, check_text(raw, name), scanning.BLANKS)
     chosen = np.flatnonzero(lines.counts)
     if len(chosen) == 0:

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from loglinear import mapped
 from loglinear.arrays import Array, Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import PYTHON, Column, Columns
 from loglinear.errors import OptionError
@@ -331,6 +332,15 @@ def _draw(cumulated: Float, rng: np.random.Generator) -> Int64:
 UNKNOWN = "<unknown>"
 
 
+def _first_occurrences(column: Column) -> Int64:
+    """The position at which each value of a column that occurs does so first."""
+    first = np.full(len(column.values), -1, dtype=np.int64)
+    for begin in reversed(range(0, len(column.ids), mapped.PIECE)):
+        piece = column.ids[begin : begin + mapped.PIECE]
+        first[piece[::-1]] = np.arange(begin + len(piece) - 1, begin - 1, -1)  # of several, the last one stays
+    return first[first >= 0]
+
+
 @dataclass(frozen=True)
 class OpenVocabulary:
     """The known values of some columns of a corpus.
@@ -352,12 +362,11 @@ class OpenVocabulary:
         values, replaced = [], list(corpus.columns)
         for c in columns:
             column = corpus.columns[c]
-            counts = np.bincount(column.ids, minlength=len(column.values))
-            known = np.flatnonzero(counts > 1)
+            known = np.flatnonzero(mapped.counts(column.ids, len(column.values)) > 1)
             number = np.full(len(column.values), len(known), dtype=np.int32)
             number[known] = np.arange(len(known), dtype=np.int32)
-            ids = number[column.ids]
-            ids[np.unique(column.ids, return_index=True)[1]] = len(known)
+            ids = mapped.taken(number, column.ids)
+            ids[_first_occurrences(column)] = len(known)
             values.append([*(column.values[i] for i in known.tolist()), UNKNOWN])
             replaced[c] = Column(ids, values[-1])
         return cls(tuple(columns), values), replace(corpus, columns=replaced)
@@ -372,7 +381,7 @@ class OpenVocabulary:
             column = corpus.column(c)
             known = {value: i for i, value in enumerate(values[:-1])}
             number = np.array([known.get(value, len(known)) for value in column.values], dtype=np.int32)
-            ids = number[column.ids] if len(number) else column.ids
+            ids = mapped.taken(number, column.ids) if len(number) else column.ids
             replaced[c] = Column(ids, values)
         return replace(corpus, columns=replaced)
 

@@ -22,8 +22,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from loglinear import mapped
 from loglinear.arrays import Float, Float32, Int16, Int32, Int64
-from loglinear.features.encoding import EncodedCorpus, Incidence
+from loglinear.features.encoding import EncodedCorpus, Incidence, runs
 from loglinear.kernels import inlined_kernel, kernel, loose_kernel
 from loglinear.kernels.lanes import (
     Width,
@@ -47,6 +48,7 @@ from loglinear.structures.chain.padded import PaddedCorpus, PaddedLayout
 from loglinear.structures.rows import AHEAD, LEAST, LOWEST, ONE, TINY, TWO, ZERO, Kept, PaddedWeights, Step
 
 NO_CODES = np.zeros(0, dtype=np.int32)
+BLOCK = 1 << 16  # positions whose gold labels are looked at together
 NO_LISTS = Incidence(np.zeros(1, dtype=np.int64), NO_CODES).lists()
 
 
@@ -93,37 +95,51 @@ def context_groups(features: ChainFeatures, gold: Int32, offsets: Int64, after: 
     bigrams, trigrams = features.transitions.astype(np.int64), features.trigrams.astype(np.int64)
     from_edges = slices[1].start
     pairs, triples = slices[2].start - from_edges, slices[3].start - from_edges
-    lengths = np.diff(offsets)
-    before = np.arange(n) - np.repeat(offsets[:-1], lengths)
-    behind = np.repeat(lengths, lengths) - 1 - before
-    one_back, two_back, next_one, next_two = (np.roll(gold.astype(np.int64), shift) for shift in (1, 2, -1, -2))
-    kinds = [  # codes, number of the first, what is fixed of a code, its label, the number of keys, the positions' keys
-        (bigrams, pairs, bigrams // y, bigrams % y, y, np.where(before > 0, one_back, -1)),
-        (trigrams, triples, trigrams // y, trigrams % y, y * y, np.where(before > 1, two_back * y + one_back, -1)),
+    kinds = [  # codes, number of the first, what is fixed of a code, its label, the number of keys
+        (bigrams, pairs, bigrams // y, bigrams % y, y),
+        (trigrams, triples, trigrams // y, trigrams % y, y * y),
     ]
     if after:
-        between = (before > 0) & (behind > 0)
         middle, fixed = trigrams // y % y, trigrams // (y * y) * y + trigrams % y
         kinds += [
-            (bigrams, pairs, bigrams % y, bigrams // y, y, np.where(behind > 0, next_one, -1)),
-            (trigrams, triples, fixed, middle, y * y, np.where(between, one_back * y + next_one, -1)),
-            (trigrams, triples, trigrams % (y * y), trigrams // (y * y), y * y,
-             np.where(behind > 1, next_one * y + next_two, -1)),
-        ]  # fmt: skip
-    counts, numbers, labels, keys, first_key = [], [], [], [], 0
-    for codes, first, fixed, label, n_keys, at in kinds:
+            (bigrams, pairs, bigrams % y, bigrams // y, y),
+            (trigrams, triples, fixed, middle, y * y),
+            (trigrams, triples, trigrams % (y * y), trigrams // (y * y), y * y),
+        ]
+    counts, numbers, labels, first_keys, first_key = [], [], [], list[tuple[int, int]](), 0
+    for kind, (codes, first, fixed, label, n_keys) in enumerate(kinds):
         if not len(codes):
             continue
         order = np.argsort(fixed, kind="stable")
         counts.append(np.bincount(fixed, minlength=n_keys))
         numbers.append(first + order)
         labels.append(label[order])
-        keys.append(np.where(at >= 0, at + first_key, -1))
+        first_keys.append((kind, first_key))
         first_key += n_keys
     pointer = np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, dtype=np.int64), *counts]))]).astype(np.int64)
     join = [np.concatenate([NO_CODES, *parts]).astype(np.int32) for parts in (numbers, labels)]
-    table = np.stack(keys, axis=1) if keys else np.zeros((n, 0), dtype=np.int64)
-    return Groups(pointer, *join), np.ascontiguousarray(table)
+    table = mapped.empty((n, len(first_keys)), np.int64)
+    for first_sequence, end in runs(offsets, 0, len(offsets) - 1, BLOCK):
+        positions = slice(int(offsets[first_sequence]), int(offsets[end]))
+        keys = _keys(gold[positions].astype(np.int64), offsets[first_sequence : end + 1], y)
+        for column, (kind, first_key) in enumerate(first_keys):
+            table[positions, column] = np.where(keys[kind] >= 0, keys[kind] + first_key, -1)
+    return Groups(pointer, *join), table
+
+
+def _keys(gold: Int64, offsets: Int64, y: int) -> list[Int64]:
+    """The given labels around each position [N] of some sequences for each kind of n-gram, -1 where there are none."""
+    lengths = np.diff(offsets)
+    before = np.arange(len(gold)) - np.repeat(offsets[:-1] - offsets[0], lengths)
+    behind = np.repeat(lengths, lengths) - 1 - before
+    one_back, two_back, next_one, next_two = (np.roll(gold, shift) for shift in (1, 2, -1, -2))
+    return [
+        np.where(before > 0, one_back, -1),
+        np.where(before > 1, two_back * y + one_back, -1),
+        np.where(behind > 0, next_one, -1),
+        np.where((before > 0) & (behind > 0), one_back * y + next_one, -1),
+        np.where(behind > 1, next_one * y + next_two, -1),
+    ]
 
 
 @kernel
@@ -269,8 +285,9 @@ class ConditionalLayout(LocalLayout):
         has_values = len(corpus.row_values) + len(state.values) + len(edges.values) > 0
 
         def filled(n: int) -> tuple[int, Singles]:
-            values = np.empty(n if has_values else 0, dtype=np.float32)
-            out = Singles(np.zeros_like(state.pointer), np.empty(n, np.int32), np.empty(n, np.int16), values)
+            values = mapped.empty(n if has_values else 0, np.float32)
+            pointer = mapped.zeros(len(state.pointer), np.int64)
+            out = Singles(pointer, mapped.empty(n, np.int32), mapped.empty(n, np.int16), values)
             more = (self.n_labels, self.after, keys, groups, edges, edge_features, self._n_singles)
             return _list_contexts(corpus.offsets, corpus.gold, *more, state, out), out
 

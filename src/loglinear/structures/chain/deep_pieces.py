@@ -37,8 +37,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from loglinear import mapped
 from loglinear.arrays import Float, Float32, Int32, Int64, UInt8
-from loglinear.features.encoding import EncodedCorpus
+from loglinear.features.encoding import EncodedCorpus, runs
 from loglinear.kernels import inlined_kernel, kernel, loose_kernel
 from loglinear.kernels.lanes import (
     Width,
@@ -55,6 +56,7 @@ from loglinear.kernels.lanes import (
 )
 from loglinear.kernels.tables import Lists
 from loglinear.structures.chain.conditionals import (
+    BLOCK,
     NO_LISTS,
     EdgeFeatures,
     LocalLayout,
@@ -155,25 +157,30 @@ class DeepPieceLayout(LocalLayout):
 
     def at_gold(self) -> tuple[Float32, Float32]:
         """Marginals [N, W] and label n-grams [S, F] of the gold labellings."""
-        offsets, gold, y = self.corpus.offsets, self.corpus.gold.astype(np.int64), self.n_labels
+        offsets = self.corpus.offsets
+        counts = mapped.zeros((len(offsets) - 1, len(self._parts.places)), np.float32)
+        for first, end in runs(offsets, 0, len(offsets) - 1, BLOCK):
+            gold = self.corpus.gold[offsets[first] : offsets[end]].astype(np.int64)
+            self._count(gold, offsets[first : end + 1] - offsets[first], counts[first:end])
+        return super().at_gold()[0], counts
+
+    def _count(self, gold: Int64, offsets: Int64, counts: Float32) -> None:
+        """Count the label n-grams that have a feature in each of some sequences."""
         lengths = np.diff(offsets)
         sequence = np.repeat(np.arange(len(lengths)), lengths)
         before = np.arange(len(gold)) - np.repeat(offsets[:-1], lengths)
-        counts = np.zeros((len(lengths), len(self._parts.places)), dtype=np.float32)
-        codes, known = gold, [self._features.transitions, self._features.trigrams]
-        first = 0
-        for n, ngrams in enumerate(known, start=1):
-            codes = np.roll(codes, 1) * y + gold
+        codes, first = gold, 0
+        for n, ngrams in enumerate((self._features.transitions, self._features.trigrams), start=1):
+            codes = np.roll(codes, 1) * self.n_labels + gold
             at = np.searchsorted(ngrams, codes)
             found = (before >= n) & (at < len(ngrams))
             found[found] = ngrams[at[found]] == codes[found]
             np.add.at(counts, (sequence[found], first + at[found]), np.float32(1.0))
             first += len(ngrams)
-        return super().at_gold()[0], counts
 
     def pairs_at_gold(self) -> Float32:
         """The pairs that are kept of all positions, of the gold labellings."""
-        kept = np.zeros(int(self._parts.pairs[-1]), dtype=np.float32)
+        kept = mapped.zeros(int(self._parts.pairs[-1]), np.float32)
         _set_gold_pairs(self.corpus.offsets, self.corpus.gold, self._parts, self.n_labels, self.width, kept)
         return kept
 

@@ -46,6 +46,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from loglinear import mapped
 from loglinear.arrays import Float, Float32, Int16, Int32, Int64, UInt8
 from loglinear.features.block import find_keys
 from loglinear.features.encoding import Incidence
@@ -203,7 +204,7 @@ def _places(corpus: EncodedSegments, limits: Int64, first_id: int) -> Places:
     tokens, n_lengths = corpus.tokens.state.lists(), corpus.n_lengths
     spans = (Incidence(np.zeros(1, dtype=np.int64), NO_IDS) if corpus.spans is None else corpus.spans).lists()
     assert not len(spans.values), "attributes of segments have no values"
-    roles = np.empty(len(spans.ids), dtype=np.uint8)
+    roles = mapped.empty(len(spans.ids), np.uint8)
     if corpus.spans is not None:
         _share(corpus.offsets, spans, limits, n_lengths, roles)
     offsets, span_offsets = np.zeros((2, corpus.n_sequences + 1), dtype=np.int64)
@@ -211,11 +212,11 @@ def _places(corpus: EncodedSegments, limits: Int64, first_id: int) -> Places:
     known = (tokens, spans, roles, n_lengths, corpus.offsets, first_id)
     n_entries, n_spans = _fill_places(*known, False, blank)
     places = blank._replace(
-        pointer=np.zeros(int(offsets[-1]) + 1, dtype=np.int64),
-        ids=np.empty(n_entries, dtype=np.int32),
-        values=np.empty(n_entries if len(tokens.values) else 0),
-        ends=np.empty(n_spans, dtype=np.int32),
-        lengths=np.empty(n_spans, dtype=np.int32),
+        pointer=mapped.zeros(int(offsets[-1]) + 1, np.int64),
+        ids=mapped.empty(n_entries, np.int32),
+        values=mapped.empty(n_entries if len(tokens.values) else 0, np.float64),
+        ends=mapped.empty(n_spans, np.int32),
+        lengths=mapped.empty(n_spans, np.int32),
     )
     _fill_places(*known, True, places)
     return places
@@ -376,10 +377,10 @@ class SegmentLayout:
     def at_gold(self) -> tuple[Float32, Float32]:
         """Cells [N, K] and transitions [S, F] of the gold segmentations."""
         corpus, n = self.corpus, int(self.corpus.offsets[-1])
-        kept = np.zeros((n, _kept_length(corpus.cells.counts)), dtype=np.float32)
+        kept = mapped.zeros((n, _kept_length(corpus.cells.counts)), np.float32)
         firsts = np.repeat(corpus.offsets[:-1], np.diff(corpus.gold_offsets))
         kept[firsts + corpus.gold_ends, corpus.cells.pointer[corpus.gold_lengths] + corpus.gold_labels] = 1.0
-        transitions = np.zeros((len(corpus.offsets) - 1, len(self.features.transitions)), dtype=np.float32)
+        transitions = mapped.zeros((len(corpus.offsets) - 1, len(self.features.transitions)), np.float32)
         sequence = np.repeat(np.arange(len(transitions)), np.diff(corpus.gold_offsets))
         steps = corpus.cells.transition_features[corpus.gold_labels[:-1], corpus.gold_labels[1:]]
         counted = (sequence[1:] == sequence[:-1]) & (steps >= 0)
