@@ -266,7 +266,7 @@ def test_errors_name_the_place(X, says):
 
 @pytest.mark.parametrize("standardise", [True, False])
 def test_a_sequence_without_the_array_is_labelled_the_same_alone_if_training_had_such_tokens(standardise, tmp_path):
-    X = [[{"w": "a"}] + x[1:] for x in DENSE]
+    X = [[{"w": "a"}, *x[1:]] for x in DENSE]
     tagger, bare = Tagger(max_iter=5, standardise=standardise).fit(X, Y), [{"w": "a"}, {"w": "b"}]
     tagger.save(tmp_path / "m")
     for each in (tagger, Tagger.load(tmp_path / "m"), pickle.loads(pickle.dumps(tagger))):

@@ -155,7 +155,7 @@ class Tagger:
 
     def marginal(self, y: str, pos: int) -> float:
         """The probability of a label at a position of the current sequence."""
-        encoded, number = self._current(), self._number(y, pos)
+        encoded, number, pos = self._current(), self._number(y, pos), int(pos)
         n = 0 if encoded is None else encoded.n_positions
         if not 0 <= pos < n:
             raise DataError(f"the position, {pos} is out of range of {n}")
