@@ -360,4 +360,5 @@ def restore_notes(estimator: Any, notes: Mapping[str, Any]) -> None:
     estimator.best_iteration_ = notes.get("best_iteration")
     estimator.history_, estimator.seconds_ = [], None
     if hasattr(estimator, "n_examples_"):  # of those that grow
-        estimator.n_examples_ = notes.get("examples")
+        n_examples = notes.get("examples")
+        estimator.n_examples_ = None if n_examples is None else max(n_examples, 0)
