@@ -151,7 +151,7 @@ def test_json_lines_with_other_keys_and_numbered_labels():
 def test_frames_with_arrays_with_numbers_for_names_and_without_rows():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"sentence": [1, 1], "word": ["a", "b"], "emb": [np.zeros(2)] * 2, "n": [1.0, 2.0]})
-    with pytest.raises(DataError, match="column 'emb' holds arrays.*features_from_frame"):
+    with pytest.raises(DataError, match=r"column 'emb' holds arrays.*features_from_frame"):
         from_frame(frame)
     assert from_frame(frame[["sentence", "word"]][:0]).n_sentences == 0
     assert features_from_frame(frame[:0], group="sentence").n_sentences == 0
