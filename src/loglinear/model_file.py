@@ -121,8 +121,12 @@ def save(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arr
         raise ModelFileError(f"cannot save {path}: it is a folder; give the name of a file")
     try:
         folder = os.path.dirname(os.path.realpath(path))  # of what a link points to
-        if not os.path.isdir(folder):
-            raise ModelFileError(f"cannot save {path}: the folder {folder} does not exist; create it first")
+        missing = not os.path.isdir(folder)
+    except ValueError:  # a NUL in the name
+        missing = False
+    if missing:
+        raise ModelFileError(f"cannot save {path}: the folder {folder} does not exist; create it first")
+    try:
         with writing(path) as stream:
             stream.writelines((table, *data))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name

@@ -18,6 +18,7 @@ where an option that is named without a value is switched on. A spec is parsed o
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import importlib
 import math
@@ -229,6 +230,18 @@ def options(cls: C) -> C:
     Objects compare by identity, as scikit-learn's estimators do.
     """
     made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
+    construct = made.__init__
+
+    @functools.wraps(construct)
+    def __init__(self: Any, *arguments: Any, **given: Any) -> None:
+        unknown = [name for name in given if name not in made.__dataclass_fields__]
+        if unknown:
+            near = difflib.get_close_matches(unknown[0], made.__dataclass_fields__, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise TypeError(f"{type(self).__name__} has no option {unknown[0]!r}{hint}")
+        construct(self, *arguments, **given)
+
+    made.__init__ = __init__
     return made
 
 

@@ -256,6 +256,43 @@ def _naming(file: Path) -> Iterator[None]:
         raise WriteError(getattr(error, "errno", None) or 0, reason, str(file)) from error
 
 
+def check_file(path: str) -> None:
+    """Reject a file that could not be written, before hours are spent on what will be in it."""
+    target = os.path.realpath(path)  # links are followed, not replaced
+    try:
+        status = os.stat(target)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:  # a link to itself, a name that is too long
+        reason = getattr(error, "strerror", None) or error
+        raise OptionError(f"{path}: cannot be written: {reason}; name another file") from None
+    else:
+        if stat.S_ISDIR(status.st_mode):
+            raise OptionError(f"{path} is a folder; name the file to write")
+        if not os.access(target, os.W_OK):
+            raise OptionError(f"{path} may not be written: it is read-only; name another file")
+        if not stat.S_ISREG(status.st_mode):  # a device or a pipe, written to as it is
+            return
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        link = f", where {path} is a link to" if os.path.islink(path) else ""
+        raise OptionError(
+            f"{path}: there is no folder {folder if link else os.path.dirname(path)}{link}; create it first"
+        )
+    check_writable_folder(path, folder)
+
+
+def check_writable_folder(path: str, folder: str) -> None:
+    """Reject a folder, of the output ``path``, that no file can be made in."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OptionError(f"{path}: cannot write to {folder}: {error.strerror}; choose another folder") from None
+
+
 @contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """:func:`replacing` for what a user names: links are followed, and devices and pipes written to as they are."""

@@ -123,3 +123,12 @@ def test_nothing_that_is_read_is_overwritten(folder, capsys):
     assert wapiti.main(["train", "-p", str(folder / "pattern"), train, train]) == 1
     assert capsys.readouterr().err.count("would be overwritten") == 3
     assert (folder / "train.txt").read_text() == COLUMNS
+
+
+def test_a_model_without_a_place_is_refused_before_anything_is_trained(folder, capsys):
+    nowhere = str(folder / "no" / "model")
+    assert crf_learn.main([str(folder / "template"), str(folder / "train.txt"), nowhere]) == 1
+    assert crfsuite.main(["learn", "-m", nowhere, str(folder / "train.tsv")]) == 1
+    assert wapiti.main(["train", "-p", str(folder / "pattern"), str(folder / "train.txt"), nowhere]) == 1
+    said = capsys.readouterr()
+    assert said.err.count(f"{nowhere}: there is no folder") == 3 and said.err.count("\n") == 3 and not said.out

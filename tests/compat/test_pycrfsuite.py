@@ -210,6 +210,15 @@ def test_a_parameter_without_sense_is_refused(name, value, says):
         ours.Trainer(params={name: value})
 
 
+@pytest.mark.parametrize("c1", [0.0, 0.5])
+def test_training_ends_where_no_stopping_rule_is_on(tmp_path, c1):
+    X, y = data(0)
+    path, log = trained(ours, tmp_path / "m", X, y, delta=0, epsilon=0, c1=c1)
+    exact, _ = trained(ours, tmp_path / "n", X, y, delta=1e-12, epsilon=1e-9, c1=c1)
+    assert sum(line.startswith("*****") for line in log) < 2000
+    assert open_(ours, path).tag_all(X) == open_(ours, exact).tag_all(X)
+
+
 def test_selecting_an_algorithm_resets_its_parameters():
     trainer = ours.Trainer(params={"c2": 5})
     trainer.select("lbfgs")
@@ -342,6 +351,7 @@ def test_a_tagger_says_what_it_was_not_given(tmp_path):
         tagger.probability(["Q"])
     with pytest.raises(ValueError, match="out of range"):
         tagger.marginal("A", 1)
+    assert tagger.marginal("A", 0.0) == tagger.marginal("A", np.int64(0))
     with pytest.raises(ValueError, match="differ"):
         tagger.probability(["A", "A"])
     for bad in ("foo", ["foo"], [[{"foo": 1.0}]], 5):

@@ -237,3 +237,10 @@ def test_fit_spells_out_the_keywords_of_every_training(name: str) -> None:
     assert "checkpoint : path, optional\n            File that" in fit.__doc__ and "KEYWORDS" not in fit.__doc__
     with pytest.raises(TypeError, match="unexpected keyword argument 'checkpiont'"):
         getattr(loglinear, name)().fit([], checkpiont="x")
+
+
+def test_an_option_that_is_none_is_named_with_the_one_that_was_meant() -> None:
+    with pytest.raises(TypeError, match="Tagger has no option 'standardize'; did you mean standardise"):
+        loglinear.Tagger(standardize=False)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"Classifier has no option 'c1'$"):
+        loglinear.Classifier(c1=1.0)  # type: ignore[call-arg]

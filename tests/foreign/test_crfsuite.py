@@ -128,6 +128,8 @@ def test_a_tagger_that_crfsuite_cannot_have_is_refused_with_the_reason():
     ):
         with pytest.raises(OptionError, match=why):
             from_tagger(loglinear.Tagger(max_iter=1, **options).fit(X, y))
+    with pytest.raises(OptionError, match="dense"):
+        from_tagger(loglinear.Tagger(max_iter=1).fit([(x, np.ones((len(x), 2))) for x in X], y))
 
 
 def test_our_own_tagger_goes_to_crfsuite():

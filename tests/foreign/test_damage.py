@@ -124,7 +124,7 @@ def test_damaged_files_are_refused_or_read():
 @pytest.mark.slow
 def test_many_damaged_files_are_refused_or_read():
     count = int(os.environ.get("LOGLINEAR_DAMAGED_FILES", "20000"))
-    read, refused, slowest = campaign(count, seed=2, measured=20)
+    read, refused, slowest = campaign(count, seed=2, measured=2)
     print(f"{count:,} damaged files: {read:,} read, {refused:,} refused, the slowest in {slowest:.2f} s")
     assert read + refused == count
     assert slowest < 5.0

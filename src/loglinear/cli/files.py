@@ -15,6 +15,7 @@ from typing import Any
 
 from loglinear.errors import OptionError
 from loglinear.options import READ, WRITTEN_FOLDER, File, declared
+from loglinear.system import check_file, check_writable_folder
 
 PIPE = "-"
 PART = File(written=True, parts=True)  # one of the files in a folder
@@ -108,33 +109,7 @@ def check_place(output: Named) -> None:
     if file is PART and not os.path.lexists(path):  # its folder has been checked
         return
     for each in (path, *_beside(output)):
-        _check_file(each)
-
-
-def _check_file(path: str) -> None:
-    """Reject a file that cannot be written, or that its owner has made read-only."""
-    target = os.path.realpath(path)  # links are followed, not replaced
-    try:
-        status = os.stat(target)
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    except (OSError, ValueError) as error:  # a link to itself, a name that is too long
-        reason = getattr(error, "strerror", None) or error
-        raise OptionError(f"{path}: cannot be written: {reason}; name another file") from None
-    else:
-        if stat.S_ISDIR(status.st_mode):
-            raise OptionError(f"{path} is a folder; name the file to write")
-        if not os.access(target, os.W_OK):
-            raise OptionError(f"{path} may not be written: it is read-only; name another file")
-        if not stat.S_ISREG(status.st_mode):  # a device or a pipe, written to as it is
-            return
-    folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
-        link = f", where {path} is a link to" if os.path.islink(path) else ""
-        raise OptionError(
-            f"{path}: there is no folder {folder if link else os.path.dirname(path)}{link}; create it first"
-        )
-    _check_writable(path, folder)
+        check_file(each)
 
 
 def _check_folder(path: str) -> None:
@@ -144,17 +119,7 @@ def _check_folder(path: str) -> None:
         folder = os.path.dirname(folder)
     if not os.path.isdir(folder):
         raise OptionError(f"{path}: {folder} is not a folder; name another one")
-    _check_writable(path, folder)
-
-
-def _check_writable(path: str, folder: str) -> None:
-    import tempfile
-
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise OptionError(f"{path}: cannot write to {folder}: {error.strerror}; choose another folder") from None
+    check_writable_folder(path, folder)
 
 
 def _beside(output: Named) -> list[str]:

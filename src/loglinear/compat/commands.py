@@ -127,7 +127,9 @@ class Output:
 
 
 def check_output(output: str | None, *inputs: str | None) -> None:
-    """Reject an output that is one of the files that are read, by whatever name."""
+    """Reject an output that cannot be written, or is one of the files that are read, by whatever name."""
+    from loglinear.system import check_file
+
     if output is None or output == "-":
         return
     for path in inputs:
@@ -137,6 +139,7 @@ def check_output(output: str | None, *inputs: str | None) -> None:
             continue
         if same:
             raise OptionError(f"{output} is read, and would be overwritten: give another name for what is written")
+    check_file(output)
 
 
 def sentences(path: str, layout: bool = False) -> tuple[Columns, list[list[tuple[str, ...]]]]:
@@ -168,6 +171,7 @@ def command(name: str, usage: str, run: Callable[[Arguments], None], argv: list[
             sys.stderr.write(f"{name}: interrupted\n")
             return ending.status()
         except OSError as error:
-            sys.stderr.write(visible(f"{name}: {error.filename or ''}: {error.strerror or error}\n"))
+            place = f"{error.filename}: " if error.filename else ""
+            sys.stderr.write(visible(f"{name}: {place}{error.strerror or error}\n"))
             return 1
     return 0

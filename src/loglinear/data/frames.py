@@ -47,10 +47,12 @@ def features_from_frame(
     DataError
         Naming column and row (from 0).
     """
-    names = [str(name) for name in frame.columns]
+    names = list(frame.columns)
     for name in [group, *(columns or ()), *(() if label is None else (label,))]:
         if name not in names:
-            raise OptionError(f"the table has no column {name!r}; it has {', '.join(names)}")
+            raise OptionError(f"the table has no column {name!r}; it has {', '.join(map(repr, names))}")
+    if twice := {str(name) for name in names if list(map(str, names)).count(str(name)) > 1}:
+        raise DataError(f"the table has more than one column {min(twice)!r}; give each a name of its own")
     order, offsets = _sequences(_values(frame, group), group)
     texts: dict[str, Column] = {}
     flags: dict[str, tuple[Bool, Float]] = {}
@@ -58,17 +60,17 @@ def features_from_frame(
     for name in names:
         if name in (group, label):
             continue
-        found = _read_column(name, _values(frame, name))
+        found, called = _read_column(name, _values(frame, name)), str(name)
         if isinstance(found, Column):
-            texts[name] = found.at(order)
+            texts[called] = found.at(order)
         elif isinstance(found, tuple):
-            flags[name] = (found[0][order], found[1][order])
+            flags[called] = (found[0][order], found[1][order])
         else:
-            dense[name] = found[order]
+            dense[called] = found[order]
     labels = None if label is None else _labels(label, _values(frame, label)).at(order)
     lines = np.zeros(len(order), dtype=np.int64)
     if columns is not None:
-        return _columns(columns, texts, labels, offsets, lines, dense)
+        return _columns(list(map(str, columns)), texts, labels, offsets, lines, dense)
     pointer, ids, weights, values = _attributes(len(order), texts, flags)
     return Attributes(
         PYTHON, offsets, lines, label=labels, pointer=pointer, ids=ids, weights=weights, values=values,
@@ -76,7 +78,7 @@ def features_from_frame(
     )  # fmt: skip
 
 
-def _values(frame: Any, name: str) -> Array:
+def _values(frame: Any, name: Any) -> Array:
     values: Array = frame[name].to_numpy()
     return values
 
@@ -114,7 +116,7 @@ def _labels(name: str, values: Array) -> Column:
 def _read_column(name: str, values: Array) -> Column | tuple[Bool, Float] | Float:
     """A column of text (-1 where it is missing), of flags (present [N], values [N]) or of numbers [N, W]."""
     if values.dtype.kind in "fiu":
-        return _checked(name, values.reshape(len(values), -1).astype(np.float64))
+        return _checked(name, values.reshape(len(values), values[:1].size or 1).astype(np.float64))
     if values.dtype.kind == "b":
         return np.ones(len(values), dtype=np.bool_), values.astype(np.float64)
     given = values.tolist() if values.ndim == 1 else list(values)

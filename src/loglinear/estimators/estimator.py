@@ -318,7 +318,9 @@ def keep_outcome(estimator: Any, outcome: Outcome) -> None:
 
 def notes_of(estimator: Any) -> dict[str, Any]:
     """What a model file keeps of these attributes."""
+    n_examples = getattr(estimator, "n_examples_", None)
     return {
+        **({} if n_examples is None else {"examples": n_examples}),
         "complete": True,
         "objective": estimator.objective_,
         "iterations": estimator.n_iter_,
@@ -332,7 +334,7 @@ def notes_of(estimator: Any) -> dict[str, Any]:
 NOTES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("objective", "dev_score", "pruned_score", "seconds"), (int, float)),
     **dict.fromkeys(("iterations", "iteration", "best_iteration", "evaluations", "features"), (int,)),
-    **dict.fromkeys(("trees", "tokens", "words", "rounds", "left_out"), (int,)),
+    **dict.fromkeys(("trees", "tokens", "words", "rounds", "left_out", "examples"), (int,)),
     **dict.fromkeys(("message", "label_column"), (str,)),
     **dict.fromkeys(("converged", "complete"), (bool,)),
 }  #: types of notes on training; None is allowed
@@ -357,3 +359,6 @@ def restore_notes(estimator: Any, notes: Mapping[str, Any]) -> None:
     estimator.dev_score_ = notes.get("dev_score")
     estimator.best_iteration_ = notes.get("best_iteration")
     estimator.history_, estimator.seconds_ = [], None
+    if hasattr(estimator, "n_examples_"):  # of those that grow
+        n_examples = notes.get("examples")
+        estimator.n_examples_ = None if n_examples is None else max(n_examples, 0)

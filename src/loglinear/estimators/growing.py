@@ -6,7 +6,8 @@ features of the data so far; a new feature has weight 0 up to the call that brin
 
     weights       those after the last step or, with averaging, their mean over all n_1 + ... + n_k steps, in which a
                   new feature counts as 0 for each step before
-    penalties     a step of call k pays 1 / (n_1 + ... + n_k) of them: what a step of a pass over all data so far would
+    penalties     a step of call k pays 1 / (n_0 + n_1 + ... + n_k) of them: what a step of a pass over all data so far
+                  would, that of the model that the stream starts from included (n_0; nothing if it is not known)
     step sizes    of sgd: step / (1 + decay (k - 1 + share of call k done)), step calibrated in call 1 unless given; of
                   adagrad: by all derivatives so far
 
@@ -45,16 +46,24 @@ class Stream:
         What the steps are; others begin a new stream.
     state : PassState
         Of the optimizer after the last call; its weights are those of the model's features, in their order.
+    n_before : int or None
+        The examples that the model it started from was trained on (n_0); None if that is not known.
     """
 
     criterion: str
     optimizer: str
     state: PassState
+    n_before: int | None = 0
 
     @property
     def calls(self) -> int:
         """How many calls there were."""
         return self.state.iteration
+
+    @property
+    def n_examples(self) -> int | None:
+        """How many examples there were, those before the stream included; None if that is not known."""
+        return None if self.n_before is None else self.n_before + self.state.n_steps
 
     def moved(self, place: Callable[[Float], Float]) -> Stream:
         """The stream of a model with more features; ``place`` puts one number for each feature into the new order."""
@@ -65,7 +74,8 @@ class Stream:
     def to_storage(self) -> tuple[dict[str, Any], Arrays]:
         """Its part of a model file."""
         arrays = {f"stream.{name}": array for name, array in self.state.to_arrays().items()}
-        return {"criterion": self.criterion, "optimizer": self.optimizer}, arrays
+        header = {"criterion": self.criterion, "optimizer": self.optimizer}
+        return header if self.n_before == 0 else {**header, "before": self.n_before}, arrays
 
     @classmethod
     def from_storage(cls, read: Reader, n_features: int) -> Stream | None:
@@ -83,7 +93,9 @@ class Stream:
         whole = len(state.current) == n_features and 0 < state.iteration <= state.n_steps <= MOST_STEPS
         if not whole or not state.step > 0.0 or (state.squares < 0.0).any():
             part.fail("current", "not the numbers of this model")
-        return cls(part.text("criterion"), part.text("optimizer"), state)
+        unknown = part.value("before", 0) is None
+        n_before = None if unknown else part.integer("before", default=0)
+        return cls(part.text("criterion"), part.text("optimizer"), state, n_before)
 
 
 def stream_optimizer(estimator: Any, criterion: Any, able: tuple[str, ...]) -> str:
@@ -114,22 +126,31 @@ def stream_optimizer(estimator: Any, criterion: Any, able: tuple[str, ...]) -> s
 
 
 def advanced(
-    part: Learnable, options: Any, optimizer: str, start: Float, stream: Stream | None, n_examples: int, n_threads: int
+    part: Learnable,
+    options: Any,
+    optimizer: str,
+    start: Float,
+    stream: Stream | None,
+    n_examples: int,
+    n_threads: int,
+    n_before: int | None,
 ) -> Stream:
     """The stream after one more call, on the ``n_examples`` of the problem ``part``.
 
-    ``start`` [D] are the weights to begin with where there is no ``stream`` so far.
+    ``start`` [D] are the weights to begin with where there is no ``stream`` so far, of a model that was trained on
+    ``n_before`` examples (None: not known).
     """
     criterion = part.criterion(options.criterion, options.cost)
-    before = 0 if stream is None else stream.state.n_steps
+    n_before = n_before if stream is None else stream.n_before
+    so_far = n_before if stream is None else stream.n_examples
     calls = 0 if stream is None else stream.calls
-    share = n_examples / (before + n_examples)
+    share = 0.0 if so_far is None else n_examples / (so_far + n_examples)
     l2 = l2_factor(options.l2, options.variance, part.default_l2(criterion)) if _takes_l2(optimizer) else 0.0
     objective = part.objective(criterion, l2 * share, n_threads)
     steps = make_optimizer(optimizer, max_iter=calls + 1, tolerance=0.0, seed=options.seed)
     state = None if stream is None else replace(stream.state, values=[], moves=1)
     result = steps.minimise(objective, start, l1=options.l1 * share, state=state)
-    return Stream(str(options.criterion), optimizer, replace(result.state, values=[]))
+    return Stream(str(options.criterion), optimizer, replace(result.state, values=[]), n_before)
 
 
 def _takes_l2(optimizer: str) -> bool:

@@ -47,12 +47,15 @@ class DenseColumns:
         Subtracted from the columns, and what they are then divided by.
     vectors : WordVectors or None
         Vectors of the words in a corpus' first column; the columns named :data:`VECTOR`.
+    optional : set of str
+        The names that some tokens of the training data did not have, so that a whole corpus may be without them.
     """
 
     widths: dict[str, int]
     mean: Float
     scale: Float
     vectors: WordVectors | None = None
+    optional: frozenset[str] = frozenset()
 
     @classmethod
     def fit(cls, corpus: Columns | Attributes, standardise: bool, vectors: WordVectors | None) -> DenseColumns | None:
@@ -62,12 +65,12 @@ class DenseColumns:
         k = sum(widths.values())
         if not k:
             return None
-        columns = cls(widths, np.zeros(k), np.ones(k), vectors)
-        if not standardise:
-            return columns
-        found = [_moments(matrix) for matrix in given.values()]
-        mean, scale = (np.concatenate([moments[i] for moments in found]) for i in (0, 1))
-        return cls(widths, mean, scale, vectors)
+        optional = frozenset(name for name, matrix in given.items() if np.isnan(matrix[:, 0]).any())
+        mean, scale = np.zeros(k), np.ones(k)
+        if standardise:
+            found = [_moments(matrix) for matrix in given.values()]
+            mean, scale = (np.concatenate([moments[i] for moments in found]) for i in (0, 1))
+        return cls(widths, mean, scale, vectors, optional)
 
     @property
     def n_columns(self) -> int:
@@ -85,17 +88,24 @@ class DenseColumns:
         given = _with_vectors(corpus, self.vectors)
         if unknown := sorted(set(given) - set(self.widths)):
             raise DataError(f"the model was trained without the dense feature {unknown[0]!r}", corpus.name)
-        if n and (missing := [name for name in self.widths if name not in given]):
-            raise DataError(f"the model needs the dense feature {missing[0]!r}, which no token has", corpus.name)
+        if n and (missing := [name for name in self.widths if name not in given and name not in self.optional]):
+            raise DataError(
+                f"the model needs the dense feature {missing[0]!r}, which no token has; all tokens had it in training",
+                corpus.name,
+            )
         out, k = np.empty((n, self.n_columns)), 0
         for name, width in self.widths.items() if n else ():
-            rows, own = given[name], slice(k, k + width)
+            own = slice(k, k + width)
+            k += width
+            if name not in given:
+                out[:, own] = np.nan
+                continue
+            rows = given[name]
             if rows.shape[1] != width:
                 message = f"the dense feature {name!r} has {rows.shape[1]} numbers, in training it had {width}"
                 raise DataError(message, corpus.name)
             np.subtract(rows, self.mean[own], out=out[:, own])
             out[:, own] /= self.scale[own]
-            k += width
         np.nan_to_num(out, copy=False, nan=0.0, posinf=np.inf, neginf=-np.inf)
         if not np.isfinite(out).all():
             raise DataError("a dense feature is too large a number; scale it", corpus.name)
@@ -108,7 +118,8 @@ class DenseColumns:
 
     def to_header(self) -> dict[str, Any]:
         """What :meth:`from_storage` reads, together with the arrays."""
-        return {"names": list(self.widths), "widths": list(self.widths.values()), "vectors": self.vectors is not None}
+        header = {"names": list(self.widths), "widths": list(self.widths.values()), "vectors": self.vectors is not None}
+        return {**header, "optional": sorted(self.optional)} if self.optional else header
 
     def to_arrays(self) -> Arrays:
         arrays: Arrays = {"mean": self.mean, "scale": self.scale}
@@ -135,7 +146,10 @@ class DenseColumns:
             with read.building("vectors"):
                 table = read.floats("vectors", (len(words), sizes[VECTOR])).astype(np.float32)
                 vectors = WordVectors(words, table)
-        return cls(dict(zip(names, widths, strict=True)), mean, scale, vectors)
+        optional = frozenset(read.names("optional", least=0) if read.has("optional") else ())
+        if not optional <= set(names):
+            read.fail("optional", "not all of them are among the names")
+        return cls(dict(zip(names, widths, strict=True)), mean, scale, vectors, optional)
 
 
 def _with_vectors(corpus: Columns | Attributes, vectors: WordVectors | None) -> dict[str, Float]:

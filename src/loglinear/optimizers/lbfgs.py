@@ -68,7 +68,7 @@ class LBFGSState(StoredState):
     s_y, y_y : float64[M]
         Inner products of each pair.
     values : list of float
-        Recent values, the newest last, as many as the stopping rule looks back.
+        Recent values, the newest last, as many as the stopping rules look back.
     order : list of int
         Rows of the pairs from the oldest to the newest [m]; all rows of a state that was read.
     """
@@ -122,6 +122,7 @@ class LBFGS(Optimizer):
         Iterations the rule looks back.
     gradient_tolerance : float
         Converged when ||gradient|| <= gradient_tolerance * max(1, ||weights||) (the pseudo-gradient with L1).
+        Rounding may keep a small one out of reach: the run also ends when F has not fallen for 100 iterations.
     max_line_search : int
         Evaluations one line search may take.
     seed : int
@@ -185,7 +186,7 @@ class LBFGS(Optimizer):
                 return Result(run.state, True, f"converged: {reason}")
             if run.state.iteration >= self.max_iter:
                 return Result(run.state, False, f"{run.stopped} (max_iter {self.max_iter})")
-            if not run.iterate():
+            if run.flat() or not run.iterate():
                 if getattr(
                     objective, "use_double_precision", bool
                 )():  # the steps have become too small for single precision

@@ -22,6 +22,7 @@ from loglinear.wording import how_many
 
 OF_WEIGHTS = 8  # vectors of a number for each weight that are in use at any time, besides the pairs
 _BLOCK = 1024  # a power of two; numbers walked at a time, and partial sums of an inner product
+_LONG = 100  # iterations after which a value that has not fallen will not do so
 
 
 @kernel
@@ -197,6 +198,11 @@ class Run:
                 )
         return ""
 
+    def flat(self) -> bool:
+        """Whether F has not fallen at all for long: steps that only rounding accepts could go on for ever."""
+        values = self.state.values
+        return len(values) > _LONG and values[-1 - _LONG] <= self.state.value
+
     @property
     def stopped(self) -> str:
         """The beginning of a message that says why the run stopped."""
@@ -264,7 +270,7 @@ class Run:
         state.gradient[:] = self.trial_gradient
         self._update_steepest()
         state.value = value
-        state.values = [*state.values, value][-1 - self.options.period :]
+        state.values = [*state.values, value][-1 - max(self.options.period, _LONG) :]
         state.iteration += 1
 
 

@@ -3,12 +3,14 @@
 import io
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loglinear.data import (
     Columns,
+    features_from_frame,
     from_datasets,
     from_frame,
     read,
@@ -18,7 +20,7 @@ from loglinear.data import (
     write_table_columns,
 )
 from loglinear.data.columns import sniffed_source
-from loglinear.errors import DataError
+from loglinear.errors import DataError, OptionError
 
 GMB = "Sentence #,Word,POS,Tag\nSentence: 1,Anna,NNP,B-per\n,sang,VBD,O\nSentence: 2,Oslo,NNP,B-geo\n"
 
@@ -144,3 +146,19 @@ def test_json_lines_with_other_keys_and_numbered_labels():
     out = io.BytesIO()
     write_jsonl(Columns.from_rows([[("a", "X")]]), out, tokens_key="words", labels_key="tags")
     assert json.loads(out.getvalue()) == {"words": ["a"], "tags": ["X"]}
+
+
+def test_frames_with_arrays_with_numbers_for_names_and_without_rows():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"sentence": [1, 1], "word": ["a", "b"], "emb": [np.zeros(2)] * 2, "n": [1.0, 2.0]})
+    with pytest.raises(DataError, match=r"column 'emb' holds arrays.*features_from_frame"):
+        from_frame(frame)
+    assert from_frame(frame[["sentence", "word"]][:0]).n_sentences == 0
+    assert features_from_frame(frame[:0], group="sentence").n_sentences == 0
+    numbered = frame.set_axis([0, 1, 2, 3], axis=1)
+    found = features_from_frame(numbered, group=0)
+    assert found.values == ["1:a", "1:b"] and sorted(found.dense) == ["2", "3"]
+    with pytest.raises(OptionError, match="no column '0'"):
+        features_from_frame(numbered, group="0")
+    with pytest.raises(DataError, match="more than one column 'word'"):
+        features_from_frame(frame.set_axis(["sentence", "word", "word", "n"], axis=1), group="sentence")

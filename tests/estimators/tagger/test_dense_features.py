@@ -1,6 +1,7 @@
 """Dense features: the same model as with the same numbers as items of dicts, which is the referee of everything."""
 
 import contextlib
+import pickle
 
 import numpy as np
 import pytest
@@ -261,6 +262,16 @@ def test_tokens_without_an_array_have_the_mean():
 def test_errors_name_the_place(X, says):
     with pytest.raises(DataError, match=says):
         Tagger().fit(X, [["A"] * (len(x) if not isinstance(x, tuple) else 1) for x in X])
+
+
+@pytest.mark.parametrize("standardise", [True, False])
+def test_a_sequence_without_the_array_is_labelled_the_same_alone_if_training_had_such_tokens(standardise, tmp_path):
+    X = [[{"w": "a"}, *x[1:]] for x in DENSE]
+    tagger, bare = Tagger(max_iter=5, standardise=standardise).fit(X, Y), [{"w": "a"}, {"w": "b"}]
+    tagger.save(tmp_path / "m")
+    for each in (tagger, Tagger.load(tmp_path / "m"), pickle.loads(pickle.dumps(tagger))):
+        assert each.predict_marginals([bare]) == each.predict_marginals([bare, X[0]])[:1]
+        assert each.predict_single(bare) == each.predict([bare])[0]
 
 
 def test_what_does_not_fit_the_model_is_refused():

@@ -55,6 +55,8 @@ def test_what_comes_out_is_aligned(tagger):
     assert tagger.predict([[], []]) == [[], []]
     assert tagger.predict_marginals([[]]) == [[]]
     assert tagger.predict_spans([[]]) == [[]]
+    shapes = [proba.shape for proba in tagger.predict_proba(WITH_EMPTY)]
+    assert shapes == [(len(x), len(tagger.classes_)) for x in WITH_EMPTY]
     weights = np.arange(1.0, len(WITH_EMPTY) + 1)
     assert tagger.score(WITH_EMPTY, Y_EMPTY, weights) == tagger.score(X, Y, weights[FILLED])
 

@@ -122,6 +122,29 @@ def test_one_call_is_one_pass_of_fit_with_penalties(optimizer):
     assert weights_of(one) == weights_of(call)
 
 
+@pytest.mark.parametrize("optimizer", ["sgd:step=0.1", "adagrad:step=0.1"])
+def test_penalties_after_fit_count_the_data_that_it_saw(optimizer, tmp_path):
+    first, second, _ = stream_of(np.random.default_rng(3), n=40)
+    few = [part[:1] for part in second]
+    fitted = Tagger(optimizer=optimizer, l2=1.0, **EXACT).fit(*first)
+    assert fitted.n_examples_ == 40
+    fitted.save(tmp_path / "m")
+    before, after = weights_of(fitted), Tagger.load(tmp_path / "m").partial_fit(*few)
+    assert after.n_examples_ == 41 and weights_of(fitted.partial_fit(*few)) == weights_of(after)
+    own = {name for x in few[0] for token in x for name in token}
+    untouched = [key for key in before if key[0] != "->" and key[0] not in own]
+    kept = weights_of(after)
+    assert all(0.9 * abs(before[key]) <= abs(kept[key]) <= abs(before[key]) for key in untouched)
+    unknown = Tagger.load(tmp_path / "m")  # of a model that does not say, nothing is paid
+    unknown.n_examples_ = None
+    unknown.partial_fit(*few).save(tmp_path / "m")
+    again = Tagger.load(tmp_path / "m")
+    assert again.n_examples_ is None and again.stream_.n_before is None
+    free = Tagger.load(tmp_path / "m").set_params(l2=0.0)
+    free.stream_ = again.stream_
+    assert weights_of(again.partial_fit(*second)) == weights_of(free.partial_fit(*second))
+
+
 @pytest.mark.parametrize("options", [
     {"criterion": "perceptron"}, {"criterion": "cll", "order": 2}, {"criterion": "cll", "pair_features": True},
     {"criterion": "cll", "pair_features": "only"}, {"criterion": "softmax-margin", "hash_bits": 10},

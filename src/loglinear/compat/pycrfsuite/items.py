@@ -10,7 +10,7 @@ import numpy as np
 
 from loglinear.data.columns.corpus import Attributes
 from loglinear.errors import DataError
-from loglinear.features.names import AttributeLists, attributes_of, token_attributes, tokens_of
+from loglinear.features.names import AttributeLists, KnownAttributes, attributes_of, token_attributes, tokens_of
 
 
 class ItemError(DataError, TypeError):
@@ -98,8 +98,11 @@ def corpus_of_items(items: list[Any] | tuple[Any, ...]) -> Attributes:
     return lists.corpus(np.array([0, len(items)] if items else [0], dtype=np.int64))
 
 
-def corpus_of_sequences(sequences: Iterable[Any]) -> Attributes:
-    """The corpus of many sequences, some of which may be empty; errors name the sequence and the position."""
+def corpus_of_sequences(sequences: Iterable[Any], known: KnownAttributes | None) -> Attributes:
+    """The corpus of many sequences, some of which may be empty; errors name the sequence and the position.
+
+    With ``known``, other attributes are left out.
+    """
     given = list[Any]()
     for number, xseq in enumerate(sequences):
         try:
@@ -107,7 +110,7 @@ def corpus_of_sequences(sequences: Iterable[Any]) -> Attributes:
         except DataError as error:
             raise ItemError(f"sequence {number} (from 0): {error.message}") from None
     try:
-        return attributes_of(given, empty=True)
+        return attributes_of(given, empty=True, known=known)
     except DataError as error:
         raise ItemError(error.message) from None
 

@@ -155,7 +155,7 @@ class Tagger:
 
     def marginal(self, y: str, pos: int) -> float:
         """The probability of a label at a position of the current sequence."""
-        encoded, number = self._current(), self._number(y, pos)
+        encoded, number, pos = self._current(), self._number(y, pos), int(pos)
         n = 0 if encoded is None else encoded.n_positions
         if not 0 <= pos < n:
             raise DataError(f"the position, {pos} is out of range of {n}")
@@ -190,7 +190,8 @@ class Tagger:
     def _for_all(self, sequences: Iterable[Any], of_tokens: Callable[[Any, Any, int], list[T]]) -> list[list[T]]:
         """What a function gives for each token, cut into sequences; empty sequences have nothing."""
         self._check_open()
-        corpus, found = corpus_of_sequences(sequences), list[T]()
+        known = None if self._model is None else self._model.known_attributes
+        corpus, found = corpus_of_sequences(sequences, known), list[T]()
         if corpus.n_sentences:
             found = of_tokens(self._trained(), self._trained().encode(corpus), thread_count(None))
         return [found[begin:end] for begin, end in pairwise(corpus.given_offsets.tolist())]

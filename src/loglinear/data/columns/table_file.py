@@ -14,7 +14,7 @@ label unless another is named.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO
 
@@ -63,9 +63,20 @@ def from_frame(frame: Any, *, sentence: str | None = None, tokens: str | None = 
     names = [str(name) for name in getattr(frame, "columns", ())]
     if not names or not hasattr(frame, "__getitem__") or len(set(names)) != len(names):
         raise DataError(f"a {type(frame).__name__} is not a data frame with named columns")
-    columns = {name: list(map(_cell, frame[own])) for name, own in zip(names, frame.columns, strict=True)}
+    columns = {name: _cells(name, frame[own]) for name, own in zip(names, frame.columns, strict=True)}
     n_rows = len(next(iter(columns.values())))
     return corpus_of_table(TableFile(PYTHON, columns, [0] * n_rows), sentence, tokens)
+
+
+def _cells(name: str, values: Iterable[Any]) -> list[str]:
+    """A column's cells as strings."""
+    try:
+        return list(map(_cell, values))
+    except ValueError:  # an array has no single truth value
+        raise DataError(
+            f"column {name!r} holds arrays, and these columns are text; loglinear.data.features_from_frame makes "
+            "features of both"
+        ) from None
 
 
 def _cell(value: Any) -> str:
@@ -123,7 +134,7 @@ def _sentences(table: TableFile, sentence: str) -> Any:
         now = cell
         if row:
             starts.append(row)
-    return np.array([*starts, table.n_rows], dtype=np.int64)
+    return np.array([*starts, table.n_rows] if table.n_rows else [0], dtype=np.int64)
 
 
 def write_table_columns(

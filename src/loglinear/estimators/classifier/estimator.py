@@ -89,6 +89,8 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
     dev_score_, best_iteration_ : score and iteration of the weights kept, None without dev data.
     stream_ : Stream or None
         Where :meth:`partial_fit` goes on; None after :meth:`fit`.
+    n_examples_ : int or None
+        How many examples the model was trained on; None if that is not known.
     label_column_ : str or None
         For tables, the column of the labels.
     """
@@ -106,6 +108,7 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
     feature_names_in_: Array
     label_column_: str | None
     stream_: Stream | None = None
+    n_examples_: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -166,7 +169,7 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
             start = None if init is None else self._started(init)
             model, outcome = training.trained(dev=Dev.of(training, X_dev, y_dev), init=start, **run)
         self._set_model(model)
-        self.stream_ = None
+        self.stream_, self.n_examples_ = None, len(problem.gold)
         keep_outcome(self, outcome)
         outcome.raise_interruption()
         moved = self.coef_ if self.kernel is None else self.dual_coef_
@@ -218,8 +221,9 @@ class Classifier(ClassifierOptions, TrainedEstimator[Trained], ClassifierConvent
             start = placed(before.weights_of(model.scores, spec_name(self.criterion)))
             fits = stream is not None and len(stream.state.current) == known.n_features  # not with another bias
             stream = stream.moved(placed) if stream is not None and fits else None
-        stream = advanced(part, self, optimizer, start, stream, len(problem.gold), n_threads)
-        self.label_column_, self.stream_ = label_column, stream
+        n_before = 0 if model is None else self.n_examples_
+        stream = advanced(part, self, optimizer, start, stream, len(problem.gold), n_threads, n_before)
+        self.label_column_, self.stream_, self.n_examples_ = label_column, stream, stream.n_examples
         training = ClassifierTraining(self, problem, [part])
         self._set_model(training.trained_model([stream.state.weights]))
         self.objective_, self.n_iter_ = float(stream.state.value), stream.calls

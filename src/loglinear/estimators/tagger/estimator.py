@@ -96,6 +96,8 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
         reads others like them.
     stream_ : Stream or None
         Where :meth:`partial_fit` goes on; None after :meth:`fit`.
+    n_examples_ : int or None
+        How many sequences the model was trained on; None if that is not known.
     log_likelihoods_ : list of float
         For ``hmm``, that of what is observed at the start of EM and after each round (empty for other criteria).
     """
@@ -104,6 +106,7 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
     functions = ("base",)
     in_file = ("model_", "stream_")
     stream_: Stream | None = None
+    n_examples_: int | None = None
     _parts_of_em: PartsOfEM | None = None
     n_evaluations_: int | None
     n_features_trained_: int
@@ -200,6 +203,7 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
             training = replace(training, problem=keeping(problem, other, self.seed, keep, training.n_threads))
         model, outcome = train(training, self, dev=Dev.of(training, X_dev, y_dev), init=other, **run)
         self._keep(model, outcome)
+        self.n_examples_ = problem.encoded.n_sequences
         outcome.raise_interruption()
         if self.prune is not None and X_dev is not None:
             self.pruned_score_ = training.with_model(self.model_).dev_data(X_dev, y_dev).score(self.model_)
@@ -339,7 +343,9 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
             placed = grown.placing(model)
             start = placed(model.weights)
             stream = None if stream is None else stream.moved(placed)
-        stream = advanced(training, self, optimizer, start, stream, problem.encoded.n_sequences, training.n_threads)
+        n_before = 0 if model is None else self.n_examples_
+        n = problem.encoded.n_sequences
+        stream = advanced(training, self, optimizer, start, stream, n, training.n_threads, n_before)
         self._keep_stream(grown, stream)
         self.seconds_ = time.perf_counter() - began
         return self
@@ -347,7 +353,7 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
     def _keep_stream(self, model: SequenceModel, stream: Stream) -> None:
         """Take over the model of a stream; features stay even where their weight is zero, as they may move later."""
         weights = restored(*stored(stream.state.weights, self.precision))
-        self.model_, self.stream_ = model.with_weights(weights), stream
+        self.model_, self.stream_, self.n_examples_ = model.with_weights(weights), stream, stream.n_examples
         self.classes_, self.n_features_trained_ = list(model.labels), model.features.n_features
         self.objective_, self.n_iter_, self.n_evaluations_ = float(stream.state.value), stream.calls, stream.calls
         self.converged_, self.message_, self.history_ = False, note_of(stream), []
@@ -394,7 +400,7 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
 
     def _keep(self, model: SequenceModel, outcome: Outcome) -> None:
         # Weights are kept to the precision of the model file, so that a saved model answers exactly as this one does.
-        self.model_, self.stream_ = model.rounded(self.precision), None
+        self.model_, self.stream_, self.n_examples_ = model.rounded(self.precision), None, None
         self.n_features_trained_, self.pruned_score_ = self.model_.features.n_features, None
         if self.prune is not None:
             self.model_ = self.model_.pruned(kept_of(self.n_features_trained_, self.prune))

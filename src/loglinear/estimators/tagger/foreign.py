@@ -393,6 +393,8 @@ def _why_not_crfsuite(model: Any) -> str:
         "it has features of label pairs, and CRFsuite joins attributes with single labels only": (
             model.features.edge is not None or bool(encoder.pair_features)
         ),
+        "it has dense features, which CRFsuite would need as attributes that are not standardised": model.dense
+        is not None,
         "its labels have hidden sub-labels": model.sub_labels > 1,
         "it is normalised label by label (memm)": model.local or model.scaling is not None,
         "it is trained over a generative base": model.base is not None or model.features.input_only,

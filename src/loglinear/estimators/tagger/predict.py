@@ -100,9 +100,10 @@ class SequencePredictor(Fitted[SequenceModel]):
 
         The numbers of :meth:`predict_marginals`, in the shape that scikit-learn has for classifiers.
         """
-        encoded, allowed = self._encode(X, given)
+        corpus = self._corpus(X)
+        encoded, allowed = self._encode(corpus, given)
         marginals = self.model_.marginals(encoded, allowed, thread_count(self.threads))
-        return [marginals[first:end] for first, end in pairwise(encoded.offsets.tolist())]
+        return [marginals[first:end] for first, end in pairwise(corpus.given_offsets.tolist())]
 
     def predict_nbest(self, X: Any, k: int = 5, *, given: Any = None) -> list[list[tuple[list[str], float]]]:
         """For each sequence its ``k`` most probable labellings, best first, with their probabilities.
