@@ -99,6 +99,29 @@ def test_no_output_overwrites_an_input_or_another_output(run, tmp_path, monkeypa
         assert (tmp_path / source).read_text() == "precious" == (tmp_path / target).read_text()
 
 
+@pytest.mark.parametrize(
+    ("verb", "names"), [(v, [*n]) for v, n in itertools.groupby(pairs(), key=lambda pair: pair[0])]
+)
+def test_no_output_overwrites_a_part_of_an_input(run, tmp_path, monkeypatch, verb, names):
+    """What stands in a folder (of brat's documents, an encoded corpus) or is found by a glob, also as a link."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "some.txt").write_text("some")
+    for number, (_, one, other) in enumerate(names):
+        first, second = files_of(COMMANDS[verb])[one], files_of(COMMANDS[verb])[other]
+        if first.written or first.settings or first.suffix or second.parts:
+            continue
+        parts = tmp_path / f"parts{number}"
+        parts.mkdir()
+        target = tmp_path / called(second, f"target{number}") if number % 2 else parts / called(second, "part")
+        target.write_text("precious")
+        if number % 2:
+            (parts / "link").symlink_to(target)
+        several = parts if number // 2 % 2 else parts / "*"
+        result = run(*verb.split(), *given(COMMANDS[verb], {one: several, other: target}))
+        assert result.status == 2 and "would overwrite" in result.err, (one, other, result.err)
+        assert target.read_text() == "precious"
+
+
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_what_cannot_be_written_is_refused_before_anything_is_read(run, tmp_path, monkeypatch, verb):
     monkeypatch.chdir(tmp_path)

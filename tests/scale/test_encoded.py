@@ -1,18 +1,20 @@
 """Encoded corpora: what comes back is what went in, and what is stale or damaged is refused with the reason."""
 
 import json
+import os
 import shutil
+import sys
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loglinear import Tagger, read_columns
+from loglinear import Tagger, read_columns, system
 from loglinear.data.columns.corpus import Columns
 from loglinear.data.corpora.bundled import bundled_text
 from loglinear.errors import DataError, OptionError
-from loglinear.scale.encoded import CORPUS, ENCODING, MANIFEST, encode, files_of, open_encoded, read_parts
+from loglinear.scale.encoded import CORPUS, ENCODING, MANIFEST, encode, files_of, is_encoded, open_encoded, read_parts
 
 OPTIONS = {"template": "chunking"}
 
@@ -127,6 +129,63 @@ def test_what_is_no_encoded_corpus_is_not_overwritten(text, tmp_path):
     with pytest.raises(OptionError, match="exists and is no encoded corpus"):
         encode(read_columns(text), tmp_path / "enc", OPTIONS)
     assert (tmp_path / "enc" / "precious").read_text() == "x"
+
+
+@pytest.mark.parametrize("names", [["corpus"], ["manifest.json"], ["corpus", "encoding"]])
+def test_files_of_the_same_names_are_not_taken_for_an_encoded_corpus(text, tmp_path, names):
+    (tmp_path / "enc").mkdir()
+    for name in names:
+        (tmp_path / "enc" / name).write_text("{}")
+    with pytest.raises(OptionError, match="exists and is no encoded corpus"):
+        encode(read_columns(text), tmp_path / "enc", {"template": "ner"})
+    assert all((tmp_path / "enc" / name).read_text() == "{}" for name in names)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_folder_with_other_files_keeps_its_encoded_corpus(text, folder):
+    (folder / "notes.txt").write_text("x")
+    before = contents(folder)
+    with pytest.raises(OptionError, match="holds other files as well"):
+        encode(read_columns(text), folder, {"template": "ner"})
+    assert contents(folder) == before
+
+
+def test_a_link_to_an_encoded_corpus_is_followed(text, folder, tmp_path):
+    (tmp_path / "link").symlink_to(folder)
+    encode(read_columns(text), tmp_path / "link", {"template": "words"})
+    assert (tmp_path / "link").is_symlink() and not folder.is_symlink()
+    assert open_encoded(folder).options["template"] == open_encoded(tmp_path / "link").options["template"]
+    assert sorted(contents(folder)) == sorted([MANIFEST, CORPUS, ENCODING])
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_at_each_moment_there_is_an_encoded_corpus(text, folder, monkeypatch, exchanges):
+    """Names that cannot be exchanged are changed one after the other."""
+    if not exchanges:
+        monkeypatch.setattr(system, "_exchanged", lambda one, other: False)
+    seen, rename = [], os.rename
+
+    def spied(*arguments):
+        seen.append(is_encoded(folder))
+        rename(*arguments)
+
+    monkeypatch.setattr(os, "rename", spied)
+    before = contents(folder)
+    encode(read_columns(text), folder, {"template": "words"})
+    assert contents(folder) != before and open_encoded(folder).corpus.n_tokens
+    assert [path.name for path in folder.parent.iterdir() if path.name.startswith(".")] == []
+    if exchanges and sys.platform in ("linux", "darwin"):
+        assert seen == [True]  # the attempt that finds it there
+    assert folder.stat().st_mode & 0o777 == 0o777 & ~umask()
+
+
+def umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def test_an_encoded_corpus_is_replaced_whole(text, folder, tmp_path):

@@ -43,8 +43,9 @@ def encode_command(
     from loglinear import mapped
     from loglinear.data import Columns
     from loglinear.errors import DataError
-    from loglinear.scale.encoded import encode, files_of, read_parts
+    from loglinear.scale.encoded import check_target, encode, files_of, read_parts
 
+    check_target(output)
     out = common.console(quiet)
     template = common.read_template(model.template)
     with pages.paging():

@@ -64,7 +64,10 @@ def check(files: Iterable[Named]) -> None:
 
 
 def _spread(files: list[Named]) -> Iterator[Named]:
-    """The files with parts in the place of what names several, and for each a file in the folder to write to."""
+    """The files with parts in the place of what names several, and for each a file in the folder to write to.
+
+    What is in a folder that is read (an encoded corpus, brat's documents) is an input, and so is what a glob finds.
+    """
     found = {}
     for each in files:
         if each.file.parts and not each.file.written:
@@ -75,11 +78,25 @@ def _spread(files: list[Named]) -> Iterator[Named]:
     for each in files:
         if parts is None or not each.file.parts:
             yield each
+            if not (each.file.written or each.file.folder or each.path == PIPE):
+                yield from (Named(each.flag, path, READ) for path in _within(each.path))
         elif not each.file.written:
             yield from (Named(each.flag, name, READ) for name in found[each] or [])
         elif each.path != PIPE:
             yield Named(each.flag, each.path, WRITTEN_FOLDER)
             yield from (Named(each.flag, os.path.join(each.path, os.path.basename(name)), PART) for name in parts)
+
+
+def _within(path: str) -> list[str]:
+    """The files that are in a folder, or that a glob finds."""
+    try:
+        if os.path.isdir(path):
+            return sorted(each.path for each in os.scandir(path))
+    except OSError:  # whoever reads it will say so
+        return []
+    from loglinear.scale.parts import parts_of
+
+    return parts_of(path) or []
 
 
 def check_place(output: Named) -> None:

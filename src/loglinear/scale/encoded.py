@@ -33,7 +33,7 @@ from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.features.stored import EncodedColumns, Encoding, recipe_of
 from loglinear.model_file import Reader, read, save, string_arrays
 from loglinear.scale.parts import parts_of
-from loglinear.system import temporary_folder
+from loglinear.system import replace_folder, temporary_folder, writing
 
 MANIFEST, CORPUS, ENCODING = "manifest.json", "corpus", "encoding"
 FORMAT, VERSION = "loglinear encoded corpus", 1
@@ -128,6 +128,21 @@ def is_encoded(path: str | os.PathLike[str]) -> bool:
     return os.path.isfile(os.path.join(path, MANIFEST))
 
 
+def check_target(folder: str | os.PathLike[str]) -> None:
+    """Reject a folder that an encoded corpus cannot replace: one with anything else in it."""
+    names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
+    if not names:
+        return
+    ours = {MANIFEST, CORPUS, ENCODING}
+    if names & ours != ours:  # it may have lost some
+        try:
+            _sources(Path(folder))
+        except DataError:
+            raise OptionError(f"{folder} exists and is no encoded corpus; name another folder") from None
+    if names - ours:
+        raise OptionError(f"{folder} holds other files as well; name another folder")
+
+
 def encode(
     corpus: Columns | Attributes,
     folder: str | os.PathLike[str],
@@ -144,7 +159,7 @@ def encode(
     ----------
     corpus : Columns
     folder : path
-        Must not exist, or be a folder that an earlier call has written.
+        Must not exist, be empty, or be a folder that an earlier call has written, which is replaced at once.
     options : mapping
         Those of a tagger that an encoding depends on: ``template``, ``min_count``, ``gazetteers``, ``pair_features``
         and ``hash_bits``.
@@ -156,11 +171,10 @@ def encode(
         What else to note about how they were read.
     n_threads : int
     """
-    target = Path(folder)
+    check_target(folder)
+    target = Path(os.path.realpath(folder))
     if isinstance(corpus, Attributes):
         raise DataError("ready-made attributes are in numbers when they have been read; train on the file", corpus.name)
-    if target.exists() and not is_encoded(target):
-        raise OptionError(f"{target} exists and is no encoded corpus; name another folder")
     encoder = encoder_for(
         corpus, options["template"], options.get("gazetteers") or (), options.get("pair_features", False), label_column,
         options.get("hash_bits"),
@@ -170,7 +184,9 @@ def encode(
     encoded = encoder.fit(corpus, min_count, n_threads)  # type: ignore[arg-type]  # it is of token rows
     noted = [SourceFile.of(path) for path in sources]
     target.parent.mkdir(parents=True, exist_ok=True)
-    with temporary_folder(f".{target.name}-", target.parent) as new:
+    with temporary_folder(f".{target.name}-", target.parent) as place:
+        new = place / target.name  # with the permissions that the umask leaves
+        new.mkdir()
         header, arrays = _stored_columns(corpus)
         header |= {"label_column": label_column, "reading": dict(reading or {})}
         checksum = save(new / CORPUS, CORPUS, header, arrays)
@@ -182,22 +198,10 @@ def encode(
             "sources": [asdict(source) for source in noted], "template": str(getattr(encoder, "templates", "")),
             "sentences": len(corpus), "tokens": corpus.n_tokens, "attributes": encoder.n_attributes,
         }  # fmt: skip
-        (new / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        if target.exists():
-            _remove(target)
-        os.rename(new, target)
+        with writing(new / MANIFEST) as stream:
+            stream.write((json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode())
+        replace_folder(target, new)
     return encoded
-
-
-def _remove(folder: Path) -> None:
-    """Remove an encoded corpus, its manifest first, so that half of it is none."""
-    for name in (MANIFEST, CORPUS, ENCODING):
-        with suppress(FileNotFoundError):
-            (folder / name).unlink()
-    try:
-        folder.rmdir()
-    except OSError:
-        raise OptionError(f"{folder} holds other files as well; name another folder") from None
 
 
 def _stored_columns(corpus: Columns) -> tuple[dict[str, Any], Arrays]:
