@@ -370,8 +370,8 @@ def _new_folder(prefix: str, within: Path | None = None) -> tuple[Path, int | No
 def replace_folder(folder: Path, new: Path) -> None:
     """Give ``new`` the name of a folder; who opens that finds the old one or the new one.
 
-    The old one is then at ``new``, which should be in a :func:`temporary_folder` beside it. Systems that cannot exchange
-    two names have a moment without the folder.
+    The old one is then at ``new``, which should be in a :func:`temporary_folder` beside it. Systems that cannot
+    exchange two names have a moment without the folder.
     """
     with _naming(folder):
         if os.name == "posix":
