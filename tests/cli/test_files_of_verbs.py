@@ -162,6 +162,19 @@ def test_files_beside_a_model_are_its_outputs_too(run, files):
     assert "name too long" in run("train", files / "train.txt", "-o", files / ("m" * 250)).err
 
 
+def test_the_text_beside_brats_annotations_is_read_and_written_too(run, tmp_path):
+    text, marked = tmp_path / "one.txt", tmp_path / "one.ann"
+    text.write_text('{"text": "Anna Berg sings", "label": [[0, 9, "PER"]]}\n')
+    before = text.read_text()
+    result = run("data", "convert", text, "--from", "doccano", "-o", marked)
+    assert result.status == 2 and "one.txt beside it, would overwrite the input" in result.err
+    assert text.read_text() == before and not marked.exists()
+    assert run("data", "convert", text, "--from", "doccano", "-o", tmp_path / "two.ann").status == 0
+    result = run("data", "convert", tmp_path / "two.ann", "-o", tmp_path / "two.txt")
+    assert result.status == 2 and "two.txt would overwrite the input" in result.err
+    assert (tmp_path / "two.txt").read_text() == "Anna Berg sings"
+
+
 def test_a_link_to_a_file_that_is_not_there_yet_is_followed(run, files):
     (files / "link.model").symlink_to(files / "new.model")
     options = ("--template", "words", "--max-iter", "1", "-q")

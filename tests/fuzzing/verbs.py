@@ -14,6 +14,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -280,9 +281,9 @@ def run(verb: str, content: bytes) -> str:
         if status == 1 and "out of memory" in message:
             raise WrongAnswer(f"out of memory: {message[-200:]}")
         after = _contents(place)
-        changed = [name for name, data in before.items() if after.get(name) != data and not name.startswith("encoded/")]
-        if changed:
-            raise WrongAnswer(f"an input was overwritten: {changed}")
+        for name, data in before.items():
+            if after.get(name) != data and _times_named(name, words) != 1:  # once, as an output, is what was asked
+                raise WrongAnswer(f"an input was overwritten: {name}")
         if left := [name for name in after if name.endswith(".tmp") or ".tmp/" in name]:
             raise WrongAnswer(f"temporary files are left: {left}")
     if status:
@@ -293,6 +294,11 @@ def run(verb: str, content: bytes) -> str:
 def _contents(place: Path) -> dict[str, bytes]:
     """The files in a folder and below it."""
     return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+
+def _times_named(name: str, words: list[str]) -> int:
+    """How many words of a command line name a file: itself, its folder, or a glob."""
+    return sum(fnmatch(name, word) or name.startswith(f"{word}/") for word in words)
 
 
 def _has_threads(words: list[str]) -> bool:

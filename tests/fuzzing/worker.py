@@ -1,7 +1,8 @@
 """Runs the cases of a target from one number to another, and says on standard output how they went, in lines of JSON.
 
-``python -m fuzzing.worker TARGET SEED FIRST END BOARD MEGABYTES [twice]``. The number of the case under way is on a board, a
-small file that is mapped into memory: whoever started the worker reads it there when the worker has died. With ``twice`` the first case is done once before it is measured.
+``python -m fuzzing.worker TARGET SEED FIRST END BOARD MEGABYTES [twice]``. The number of the case under way is on a
+board, a small file that is mapped into memory: whoever started the worker reads it there when the worker has died. With
+``twice`` the first case is done once before it is measured.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from loglinear.errors import OptionError
 from loglinear.options import READ, WRITTEN_FOLDER, File, declared
 
 PIPE = "-"
+ANNOTATIONS = ".ann"  # of brat, beside the text in a file of its own
 PART = File(written=True, parts=True)  # one of the files in a folder
 
 
@@ -88,7 +89,9 @@ def _spread(files: list[Named]) -> Iterator[Named]:
 
 
 def _within(path: str) -> list[str]:
-    """The files that are in a folder, or that a glob finds."""
+    """The files that are in a folder, that a glob finds, or that belong to one of brat's annotations."""
+    if path.endswith(ANNOTATIONS):
+        return [_text_of(path)]
     try:
         if os.path.isdir(path):
             return sorted(each.path for each in os.scandir(path))
@@ -168,7 +171,15 @@ def _check_writable(path: str, folder: str) -> None:
 
 
 def _beside(output: Named) -> list[str]:
-    return [] if output.path == PIPE else [output.path + suffix for suffix in output.file.beside]
+    """What is written beside an output: a checkpoint, the text of brat's annotations."""
+    if output.path == PIPE:
+        return []
+    texts = [_text_of(output.path)] if output.file.piped and output.path.endswith(ANNOTATIONS) else []
+    return [output.path + suffix for suffix in output.file.beside] + texts
+
+
+def _text_of(annotations: str) -> str:
+    return annotations.removesuffix(ANNOTATIONS) + ".txt"
 
 
 def _keys(path: str, descriptor: int) -> list[object]:
