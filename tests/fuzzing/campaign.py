@@ -99,7 +99,7 @@ def run(
         cache = folder.resolve() / "cache-with-bounds-checks"
         cache.mkdir(mode=0o700, exist_ok=True)
         more = {"NUMBA_BOUNDSCHECK": "1", "LOGLINEAR_COMPILED": "0", "LOGLINEAR_CACHE": str(cache)}
-    environ, suspects = environment(**more), set[int]()
+    environ, suspects = environment(**more), dict[int, str]()
 
     def work(end: int) -> tuple[int, str] | None:
         return _one_worker(name, tally, path, end, deadline, environ, tell, suspects)
@@ -130,7 +130,7 @@ def _second_time(name: str, tally: Tally, number: int, environ: dict[str, str]) 
 
     Modules are loaded then, and kernels compiled: what is left is the case's own time and memory, on any machine.
     """
-    trial, suspects = Tally(tally.seed, next=number), set[int]()
+    trial, suspects = Tally(tally.seed, next=number), dict[int, str]()
     deadline = time.monotonic() + 100 * A_FIRST
     died = _one_worker(name, trial, None, number + 1, deadline, environ, lambda line: None, suspects, twice=True)
     if died is not None:
@@ -138,16 +138,17 @@ def _second_time(name: str, tally: Tally, number: int, environ: dict[str, str]) 
     tally.counts.update(trial.counts)
     for fault in trial.faults:  # it failed in another way, and has been kept
         tally.add(fault, number)
-    return "memory" if suspects else ""
+    return suspects.get(number, "")
 
 
 def _one_worker(
     name: str, tally: Tally, path: Path | None, end: int, deadline: float, environ: dict[str, str],
-    tell: Callable[[str], None], suspects: set[int], twice: bool = False,
+    tell: Callable[[str], None], suspects: dict[int, str], twice: bool = False,
 ) -> tuple[int, str] | None:  # fmt: skip
     """Cases up to ``end`` in a worker; the number of the case that it did not survive, and what it died of.
 
-    Those that take much memory are added to ``suspects``. With ``twice`` the first is done once before it is measured.
+    Those that take much time or memory are added to ``suspects``. With ``twice`` the first case is done once before it
+    is measured.
     """
     before = os.times()
     board = tempfile.NamedTemporaryFile()  # noqa: SIM115  # closed below
@@ -161,6 +162,7 @@ def _one_worker(
     os.set_blocking(worker.stdout.fileno(), False)
     times = 20 if "NUMBA_BOUNDSCHECK" in environ else 1  # there, a case may compile many kernels
     patience, first = A_CASE * times, A_FIRST * times
+    longest = patience if twice else first
     ready, kept, why, last, told = 0.0, b"", "", (-1, time.monotonic()), 0.0
     with selectors.DefaultSelector() as selector:
         selector.register(worker.stdout, selectors.EVENT_READ)
@@ -176,7 +178,7 @@ def _one_worker(
                 if "ready" in said:
                     ready = said["ready"]
                     continue
-                _take(name, tally, said, ready, suspects)
+                _take(name, tally, said, ready, patience, suspects)
                 if path is not None and time.monotonic() - told > 5.0:
                     tell(f"{name}: {tally.line()}")
                     tally.write(path)
@@ -193,7 +195,7 @@ def _one_worker(
             if number != last[0]:  # the board may have been read while it was written: look again before judging
                 last = number, time.monotonic()
                 continue
-            if (cpu - began > patience and number >= 0) or time.monotonic() - last[1] > 20 * patience:
+            if (cpu - began > longest and number >= 0) or time.monotonic() - last[1] > 20 * longest:
                 why = "hang"
             elif resident - ready > 3 * ROOM:
                 why = "memory"
@@ -217,8 +219,10 @@ def _one_worker(
     return number, f"crash: {signal.Signals(-status).name if status < 0 else f'status {status}'}"
 
 
-def _take(name: str, tally: Tally, said: dict[str, Any], ready: float, suspects: set[int]) -> None:
-    """Add a worker's report; a case that took much memory becomes a suspect."""
+def _take(
+    name: str, tally: Tally, said: dict[str, Any], ready: float, patience: float, suspects: dict[int, str]
+) -> None:
+    """Add a worker's report; a case that took much time or memory becomes a suspect."""
     tally.counts.update(said["counts"])
     tally.next = said["next"]
     tally.slowest = max(tally.slowest, tuple(said["slowest"]))
@@ -226,7 +230,9 @@ def _take(name: str, tally: Tally, said: dict[str, Any], ready: float, suspects:
     megabytes, number, size = said["peak"]
     tally.peak = max(tally.peak, (megabytes, number, size))
     if megabytes * 1e6 > ROOM + 10 * size:
-        suspects.add(number)
+        suspects[number] = "memory"
+    if said["slowest"][0] > patience:
+        suspects[said["slowest"][1]] = "hang"
     if "fault" in said:
         _keep(name, tally, said["fault"], said["number"])
 
