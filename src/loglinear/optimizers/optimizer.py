@@ -119,8 +119,11 @@ class StoredState:
 
 
 def _floats(array: Array) -> Array:
-    """A copy of an array, in single precision if it is that, else in double."""
-    return np.array(array, dtype=np.float32 if np.asarray(array).dtype == np.float32 else np.float64)
+    """A copy of an array of finite numbers, in single precision if it is that, else in double."""
+    copied = np.array(array, dtype=np.float32 if np.asarray(array).dtype == np.float32 else np.float64)
+    if not np.isfinite(copied).all():
+        raise ValueError("it has numbers that are not finite")
+    return copied
 
 
 @dataclass(frozen=True)
