@@ -149,6 +149,35 @@ def test_a_checkpoint_that_fails_when_it_is_used(tmp_path) -> None:
         mixture().fit(X, checkpoint=path, resume=True)
 
 
+@pytest.mark.parametrize("optimizer", ["dual", "lbfgs", "sgd", "adagrad"])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_a_checkpoint_with_an_infinite_state_is_refused(tmp_path, optimizer: str, value: float) -> None:
+    X = [[{"a"}, {"b"}], [{"b"}, {"c", "a"}]] * 3
+    y = [["A", "B"], ["B", "A"]] * 3
+
+    class StopError(ValueError):
+        pass
+
+    seen: list[object] = []
+
+    def observe(progress: object) -> None:
+        seen.append(progress)
+        if len(seen) == 2:
+            raise StopError
+
+    tagger = Tagger(optimizer=optimizer, max_iter=5, tolerance=1e-9, threads=1)
+    path = tmp_path / "checkpoint"
+    with pytest.raises(StopError):
+        tagger.fit(X, y, checkpoint=path, checkpoint_seconds=0, observe=observe)
+    found = model_file.load(path.read_bytes())
+    for name, array in found.arrays.items():
+        if name.startswith("optimizer.") and array.dtype.kind == "f" and array.size and name != "optimizer.values":
+            changed = {**found.arrays, name: np.full_like(array, value)}
+            path.write_bytes(model_file.dumps(found.kind, found.header, changed))
+            with pytest.raises(ModelFileError, match="not finite"):
+                tagger.fit(X, y, checkpoint=path, checkpoint_seconds=0, resume=True)
+
+
 def test_an_em_state_whose_counters_and_lists_differ() -> None:
     from loglinear.generative.em import EMState
 

@@ -195,6 +195,11 @@ def copied(values: Array, dtype: npt.DTypeLike | None = None) -> Array:
     return out
 
 
+def are_finite(numbers: Array) -> bool:
+    """Whether all of them are finite numbers; looks at some at a time."""
+    return all(bool(np.isfinite(numbers[piece]).all()) for piece in _pieces(numbers))
+
+
 def _pieces(array: Array) -> Iterator[slice]:
     """Cut an array along its first axis into pieces of about :data:`PIECE` numbers."""
     rows = max(1, PIECE // max(1, math.prod(array.shape[1:])))

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -401,6 +402,43 @@ def _new_folder(prefix: str, within: Path | None = None) -> tuple[Path, int | No
         if _lock(descriptor) is not False and _is_at(descriptor, folder):
             return folder, descriptor
         os.close(descriptor)
+
+
+def replace_folder(folder: Path, new: Path) -> None:
+    """Give ``new`` the name of a folder; who opens that finds the old one or the new one.
+
+    The old one is then at ``new``, which should be in a :func:`temporary_folder` beside it. Systems that cannot
+    exchange two names have a moment without the folder.
+    """
+    with _naming(folder):
+        if os.name == "posix":
+            _flush_folder(new)
+        try:
+            os.rename(new, folder)  # there is none, or an empty one
+        except OSError:
+            if not folder.is_dir():
+                raise
+            if not _exchanged(folder, new):
+                aside = new.with_name(f"{new.name}.old")
+                os.rename(folder, aside)
+                os.rename(new, folder)
+        if os.name == "posix":
+            _flush_folder(folder.parent)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Exchange the names of two files or folders at once, where the system can."""
+    import ctypes
+
+    names = os.fsencode(one), os.fsencode(other)
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux; RENAME_SWAP of macOS
+    try:
+        libc = ctypes.CDLL(None)
+        if sys.platform == "darwin":
+            return bool(libc.renamex_np(*names, exchange) == 0)
+        return bool(libc.renameat2(here, names[0], here, names[1], exchange) == 0)
+    except (AttributeError, OSError, TypeError):  # another system, or an old C library
+        return False
 
 
 @contextmanager

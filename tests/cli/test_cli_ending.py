@@ -140,6 +140,27 @@ cli.main()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("when", ["start", "join"])
+def test_an_interrupt_before_a_command_or_after_it_is_one(number, when):
+    """While the thread that waits for signals is started, and while it is ended."""
+    code = f"""
+import os, threading
+original = threading.Thread.{when}
+
+def interrupted(thread, *more):
+    os.kill(os.getpid(), {int(number)})
+    original(thread, *more)
+
+threading.Thread.{when} = interrupted
+from loglinear.cli import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code, "template", "ner"], capture_output=True, text=True, timeout=100,
+                          env={**os.environ, "PYTHONPATH": SOURCE})  # fmt: skip
+    assert done.returncode == 128 + number and "Traceback" not in done.stderr, (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupt_that_a_library_turns_into_an_error_is_one(tmp_path, number):
     command = Command(tmp_path, code=SWALLOWING)
     command.wait_for("importing")

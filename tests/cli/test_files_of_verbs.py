@@ -99,6 +99,29 @@ def test_no_output_overwrites_an_input_or_another_output(run, tmp_path, monkeypa
         assert (tmp_path / source).read_text() == "precious" == (tmp_path / target).read_text()
 
 
+@pytest.mark.parametrize(
+    ("verb", "names"), [(v, [*n]) for v, n in itertools.groupby(pairs(), key=lambda pair: pair[0])]
+)
+def test_no_output_overwrites_a_part_of_an_input(run, tmp_path, monkeypatch, verb, names):
+    """What stands in a folder (of brat's documents, an encoded corpus) or is found by a glob, also as a link."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "some.txt").write_text("some")
+    for number, (_, one, other) in enumerate(names):
+        first, second = files_of(COMMANDS[verb])[one], files_of(COMMANDS[verb])[other]
+        if first.written or first.settings or first.suffix or second.parts:
+            continue
+        parts = tmp_path / f"parts{number}"
+        parts.mkdir()
+        target = tmp_path / called(second, f"target{number}") if number % 2 else parts / called(second, "part")
+        target.write_text("precious")
+        if number % 2:
+            (parts / "link").symlink_to(target)
+        several = parts if number // 2 % 2 else parts / "*"
+        result = run(*verb.split(), *given(COMMANDS[verb], {one: several, other: target}))
+        assert result.status == 2 and "would overwrite" in result.err, (one, other, result.err)
+        assert target.read_text() == "precious"
+
+
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_what_cannot_be_written_is_refused_before_anything_is_read(run, tmp_path, monkeypatch, verb):
     monkeypatch.chdir(tmp_path)
@@ -137,6 +160,19 @@ def test_files_beside_a_model_are_its_outputs_too(run, files):
     result = run("train", files / "m.checkpoint", "-o", files / "m", "--resume")
     assert result.status == 2 and "m.checkpoint beside it, would overwrite the input" in result.err
     assert "name too long" in run("train", files / "train.txt", "-o", files / ("m" * 250)).err
+
+
+def test_the_text_beside_brats_annotations_is_read_and_written_too(run, tmp_path):
+    text, marked = tmp_path / "one.txt", tmp_path / "one.ann"
+    text.write_text('{"text": "Anna Berg sings", "label": [[0, 9, "PER"]]}\n')
+    before = text.read_text()
+    result = run("data", "convert", text, "--from", "doccano", "-o", marked)
+    assert result.status == 2 and "one.txt beside it, would overwrite the input" in result.err
+    assert text.read_text() == before and not marked.exists()
+    assert run("data", "convert", text, "--from", "doccano", "-o", tmp_path / "two.ann").status == 0
+    result = run("data", "convert", tmp_path / "two.ann", "-o", tmp_path / "two.txt")
+    assert result.status == 2 and "two.txt would overwrite the input" in result.err
+    assert (tmp_path / "two.txt").read_text() == "Anna Berg sings"
 
 
 def test_a_link_to_a_file_that_is_not_there_yet_is_followed(run, files):

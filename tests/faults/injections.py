@@ -38,7 +38,7 @@ def full_disk_at(n: int, names: list[str]) -> None:
             return original(self, data)
 
         system._Writer.write = write  # type: ignore[method-assign]
-    for name in ("fsync", "replace"):
+    for name in ("fsync", "replace", "rename"):
         if name in names:
             setattr(os, name, _failing(getattr(os, name), is_over, full))
     if "open" in names:

@@ -9,16 +9,25 @@ import subprocess
 import pytest
 
 from faults.counts import count
-from faults.verbs import MODEL, VERBS, cells_within, leftovers, same_cells
+from faults.verbs import MODEL, VERBS, cells_within, content_of, leftovers, same_cells, same_encoding, same_files
 
 pytestmark = pytest.mark.slow
 OLD = b"what was there before"
 
 
 def with_old_files(folder, verb):
+    """Put something there that the verb is to replace; a file of results is continued, and a folder of files filled."""
     for name, same in verb.outputs.items():
-        if same is not same_cells:  # a file of results is continued, not replaced
+        if same is same_encoding:
+            shutil.copytree(folder / "ready", folder / name)
+        elif same not in (same_cells, same_files):
             (folder / name).write_bytes(OLD)
+
+
+def is_old(folder, name, same):
+    if same is same_encoding:
+        return content_of(folder / name) == content_of(folder / "ready")
+    return content_of(folder / name) == (None if same is same_files else OLD)
 
 
 def check(folder, verb, whole, ended, what):
@@ -28,7 +37,7 @@ def check(folder, verb, whole, ended, what):
         path = folder / name
         if same is same_cells:
             assert not path.exists() or cells_within(path, whole / name), (what, name)
-        elif ended.status == 0 or path.read_bytes() != OLD:
+        elif ended.status == 0 or not is_old(folder, name, same):
             assert same(path, whole / name), (what, name, ended)
     assert not leftovers(folder), (what, ended)
 
@@ -50,9 +59,10 @@ def whole(server, fresh):
     return outputs
 
 
-KINDS = [["write"], ["open"], ["fsync"], ["replace"]]
+KINDS = [["write"], ["open"], ["fsync"], ["replace", "rename"]]
 NAMES = ["train", "train lbfgs", "tag", "tag gz", "prune", "tune", "compare", "parse train", "parse run",
-         "classify train", "cluster", "path", "sample"]  # fmt: skip
+         "classify train", "cluster", "path", "sample", "encode", "tag files", "update", "combine", "convert",
+         "data convert", "data convert brat", "crfsuite learn"]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=[kind[0] for kind in KINDS])
@@ -83,10 +93,13 @@ def test_the_disk_is_full_at_any_write(server, fresh, whole, kind):
     print(f"\n{failed} full disks")
 
 
-@pytest.mark.parametrize("name", ["train", "tag", "tune", "parse train", "cluster"])
+@pytest.mark.parametrize(
+    "name", ["train", "tag", "tune", "parse train", "cluster", "encode", "tag files", "update", "data convert brat"]
+)
 def test_no_file_may_grow(server, fresh, whole, name):
     verb = VERBS[name]
-    largest = max(os.path.getsize(whole(name) / output) for output in verb.outputs)
+    contents = [content_of(whole(name) / output) for output in verb.outputs]
+    largest = max(len(data) for each in contents for data in (each.values() if isinstance(each, dict) else [each]))
     for n_bytes in sorted({0, 1, 100, 4096, largest // 2, largest - 1}):
         folder = fresh()
         with_old_files(folder, verb)
@@ -137,7 +150,9 @@ def test_a_read_only_folder_is_refused_at_once(server, fresh, whole, name):
         check(disk, verb, whole(name), ended, name)
 
 
-@pytest.mark.parametrize("name", ["train", "train lbfgs", "tag", "tune", "parse train cll", "cluster"])
+@pytest.mark.parametrize(
+    "name", ["train", "train lbfgs", "tag", "tune", "parse train cll", "cluster", "encode", "tag files", "update"]
+)
 def test_a_folder_that_goes_away(server, fresh, whole, name):
     """The folder of the outputs, or the one that the command was started in, is removed while it runs."""
     if not count("kills"):
@@ -207,7 +222,9 @@ def test_two_writers_of_one_file_of_results(server, fresh, whole, tmp_path_facto
 
 
 @pytest.mark.parametrize("monotonic", [False, True])
-@pytest.mark.parametrize("name", ["train", "train lbfgs", "tune", "parse train cll", "cluster"])
+@pytest.mark.parametrize(
+    "name", ["train", "train lbfgs", "tune", "parse train cll", "cluster", "encode", "tag files", "update", "combine"]
+)
 def test_a_clock_that_jumps(server, fresh, whole, name, monotonic):
     verb, folder = VERBS[name], fresh()
     ended = server.run(*verb.line(), cwd=folder, fault="jumping_clock", inputs=(count("seed"), monotonic))

@@ -11,7 +11,7 @@ import pytest
 
 from faults.commands import Changes, Server
 from faults.counts import count
-from faults.verbs import VERBS, WITH_WORKERS, cells_within, leftovers, same_cells, sweep
+from faults.verbs import VERBS, WITH_WORKERS, cells_within, content_of, leftovers, same_cells, sweep
 
 pytestmark = pytest.mark.slow
 BETWEEN = 4  # a command is left to end after so many kills at most
@@ -43,8 +43,7 @@ class Killed:
 
     def kill(self, rng):
         """Run it, or continue it, and kill it at some moment: whether that came before its end."""
-        before = {name: (self.folder / name).read_bytes() if (self.folder / name).exists() else None
-                  for name in self.verb.outputs}  # fmt: skip
+        before = {name: content_of(self.folder / name) for name in self.verb.outputs}
         resumed = (self.folder / "out.model.checkpoint").exists()
         if rng.random() < 0.6:  # while it writes
             changes = Changes(self.folder)
@@ -62,7 +61,7 @@ class Killed:
             path = self.folder / name
             if not path.exists():
                 assert before[name] is None, f"{self.name}: {name} is lost"
-            elif path.read_bytes() != before[name]:
+            elif content_of(path) != before[name]:
                 whole = cells_within if same is same_cells else same
                 assert whole(path, self.whole / name), f"{self.name}: {name} is neither the old nor the new one"
         for path, content in self.inputs.items():
@@ -75,7 +74,8 @@ class Killed:
         ended = self.server.run(*self.verb.line((self.folder / "out.model.checkpoint").exists()), cwd=self.folder)
         assert ended.status == 0, (self.name, ended)
         for name, same in self.verb.outputs.items():
-            assert same(self.folder / name, self.whole / name), f"{self.name}: {name} differs from an uninterrupted run"
+            ours, whole = self.folder / name, self.whole / name
+            assert same(ours, whole) and same(whole, ours), f"{self.name}: {name} differs from an uninterrupted run"
         assert not sweep(self.folder)
 
 

@@ -15,9 +15,18 @@ import numpy as np
 
 from loglinear import model_file
 from loglinear.data.corpora.bundled import bundled_text
+from loglinear.scale.encoded import CORPUS, ENCODING, open_encoded
 from loglinear.system import remove_abandoned
 
 Same = Callable[[Path, Path], bool]
+Content = bytes | dict[str, bytes] | None
+
+
+def content_of(path: Path) -> Content:
+    """What a file holds, or each of the files in a folder; None if there is neither."""
+    if path.is_dir():
+        return {each.name: each.read_bytes() for each in path.iterdir() if not each.name.endswith(".tmp")}
+    return path.read_bytes() if path.exists() else None
 
 
 def same_model(one: Path, other: Path) -> bool:
@@ -29,6 +38,20 @@ def same_model(one: Path, other: Path) -> bool:
 def same_bytes(one: Path, other: Path) -> bool:
     """Whether two files are the same."""
     return one.read_bytes() == other.read_bytes()
+
+
+def same_files(one: Path, other: Path) -> bool:
+    """Whether the files of a folder are those of another, which may have more: a verb may have done some of them."""
+    first, second = content_of(one), content_of(other)
+    assert isinstance(first, dict) and isinstance(second, dict)
+    return first.items() <= second.items()
+
+
+def same_encoding(one: Path, other: Path) -> bool:
+    """Whether two folders hold the same encoded corpus."""
+    return open_encoded(one).options == open_encoded(other).options and all(
+        same_bytes(one / name, other / name) for name in (CORPUS, ENCODING)
+    )
 
 
 def same_cells(one: Path, other: Path) -> bool:
@@ -57,7 +80,7 @@ class Verb:
     ----------
     arguments : str
     outputs : dict from str to function
-        Each file that it writes, and when two such files are the same.
+        Each file or folder that it writes, and when two of them are the same.
     resumed : str
         What is added to continue after a kill.
     weight : int
@@ -99,11 +122,45 @@ VERBS = {
                     {**MODEL, "out.csv": same_bytes}, "", 2),
     "path": Verb("path pos.txt --grid 0.1,1 --folds 2 --max-iter 4 --csv out.csv", {"out.csv": same_bytes}),
     "sample": Verb("sample hmm.model -n 50 -o out.txt", {"out.txt": same_bytes}),
+    "encode": Verb("encode pos.txt -o encoded --template pos", {"encoded": same_encoding}, "", 2),
+    "train encoded": Verb(f"train ready -o out.model --max-iter 8 {NOW}", MODEL, "--resume"),
+    "tag files": Verb("tag tagger.model parts -o tagged --existing overwrite", {"tagged": same_files}, "", 2),
+    "update": Verb("update tagger.model dev.txt -o out.model", MODEL, "", 2),
+    "combine": Verb("combine tagger.model other.model --dev dev.txt -o out.model", MODEL),
+    "convert": Verb("convert tagger.model -o out.crfsuite --to crfsuite", {"out.crfsuite": same_bytes}),
+    "data convert": Verb("data convert pos.txt -o out.jsonl --to jsonl", {"out.jsonl": same_bytes}),
+    "data convert brat": Verb("data convert spans.jsonl -o brat --to brat", {"brat": same_files}),
+    "classify train-sequences": Verb("classify train-sequences kinds.txt --label kind -o out.model", MODEL),
+    "corpus": Verb("corpus train --task pos -o out.txt", {"out.txt": same_bytes}),
+    "parse draw": Verb("parse draw trees.mrg --tree 1 --svg out.svg", {"out.svg": same_bytes}),
+    "parse eval": Verb("parse eval trees.mrg --model parser.model"),
+    "eval": Verb("eval dev.txt --model tagger.model"),
+    "inspect": Verb("inspect tagger.model"),
+    "classify run": Verb("classify run rows.model table.csv -o out.csv", {"out.csv": same_bytes}),
+    "classify eval": Verb("classify eval rows.model table.csv"),
+    "crfpp learn": Verb("crfpp learn patterns.txt pos.txt out.model", MODEL),
+    "crfpp test": Verb("crfpp test -m tagger.model -o out.txt dev.txt", {"out.txt": same_bytes}),
+    "wapiti train": Verb("wapiti train -p wapiti.txt pos.txt out.model", MODEL),
+    "wapiti label": Verb("wapiti label -m tagger.model dev.txt out.txt", {"out.txt": same_bytes}),
+    "wapiti dump": Verb("wapiti dump tagger.model out.txt", {"out.txt": same_bytes}),
+    "crfsuite learn": Verb("crfsuite learn -m out.crfsuite pos.crfsuite", {"out.crfsuite": same_bytes}),
+    "crfsuite tag": Verb("crfsuite tag -m attributes.model pos.crfsuite"),
+    "crfsuite dump": Verb("crfsuite dump tagger.model"),
 }  # fmt: skip
 #: They start processes of their own, and take longer.
 WITH_WORKERS = {
     "reproduce": Verb("reproduce piecewise --quick --threads 2 --seed 0 --json cells.json", {"cells.json": same_cells}),
     "bench": Verb("bench --quick --json bench.json --resume"),
+}
+#: For signals alone: what they write is not compared, or there is nothing.
+OTHERS = {
+    "demo": Verb("demo --folder demo"),
+    "warm": Verb("warm"),
+    "reproduce all": Verb("reproduce all --quick --folder all"),
+    "reproduce report": Verb("reproduce report"),
+    "criteria": Verb("criteria"),
+    "template": Verb("template ner"),
+    "data list": Verb("data list"),
 }
 
 
@@ -116,11 +173,29 @@ def make_inputs(folder: Path) -> None:
     rows = [(rng.gauss(3.0 * (i % 3), 1.0), rng.gauss(0.0, 1.0), "abc"[i % 3]) for i in range(90)]
     (folder / "table.csv").write_text("a,b,y\n" + "".join(f"{a:.4f},{b:.4f},{y}\n" for a, b, y in rows))
     (folder / "points.csv").write_text("a,b\n" + "".join(f"{a:.4f},{b:.4f}\n" for a, b, _ in rows))
+    for n in range(6):
+        (folder / "parts").mkdir(exist_ok=True)
+        (folder / "parts" / f"{n}.txt").write_text(
+            "\n\n".join(sentences[10 * n : 10 * n + 10]) + "\n\n", encoding="utf-8"
+        )
+    named = "\n\n".join(f"# kind = {'ab'[n % 2]}\n{each}" for n, each in enumerate(sentences[:40]))
+    (folder / "kinds.txt").write_text(named + "\n\n", encoding="utf-8")
+    texts = [{"text": f"Anna Berg lives in Oslo {n}", "label": [[0, 9, "PER"]]} for n in range(30)]
+    (folder / "spans.jsonl").write_text("".join(json.dumps(each) + "\n" for each in texts))
+    lines = [line.split() for each in sentences[:40] for line in (*each.splitlines(), "")]
+    rows = [f"{line[1]}\tw={line[0].replace(':', '')}" if line else "" for line in lines]
+    (folder / "pos.crfsuite").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (folder / "patterns.txt").write_text("U0:%x[0,0]\nU1:%x[-1,0]\nB\n")
+    (folder / "wapiti.txt").write_text("u:%x[0,0]\nu:%x[-1,0]\nb\n")
     code = "from loglinear.cli import main; main()"
     for line in (
         "corpus train --task trees -o all.mrg",
         "train pos.txt -o tagger.model --max-iter 5 -q",
         "train pos.txt -o hmm.model --criterion hmm -q",
+        "train pos.txt -o other.model --l2 10 --max-iter 5 -q",
+        "encode pos.txt -o ready --template words -q",
+        "train pos.crfsuite -o attributes.model --max-iter 5 -q",
+        "classify train table.csv --label y -o rows.model --max-iter 5 -q",
     ):
         subprocess.run([sys.executable, "-c", code, *line.split()], cwd=folder, check=True)
     trees = (folder / "all.mrg").read_text(encoding="utf-8").splitlines()[:60]
@@ -133,8 +208,9 @@ def make_inputs(folder: Path) -> None:
 
 
 def leftovers(folder: Path) -> list[str]:
-    """Temporary files in a folder that no living process is writing, and which it would remove."""
-    return sorted(path.name for path in folder.iterdir() if path.name.endswith(".tmp"))
+    """Temporary files in a folder and below it that no living process is writing, and which it would remove."""
+    found = (path for path in folder.rglob("*.tmp") if not path.parent.name.endswith(".tmp"))
+    return sorted(str(path.relative_to(folder)) for path in found)
 
 
 def sweep(folder: Path) -> list[str]:

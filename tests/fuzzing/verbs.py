@@ -14,6 +14,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,12 @@ from fuzzing.minimising import needed
 from fuzzing.targets import Target, WrongAnswer
 from fuzzing.texts import NUMBERS
 from loglinear import LoglinearError, Tagger, read_columns
-from loglinear.cli import VERBS, app
+from loglinear.cli import THEIR_OPTIONS, VERBS, app
 from loglinear.criteria.criterion import CRITERIA
 from loglinear.optimizers.optimizer import OPTIMIZERS
 from loglinear.options import declared, options_of
 
-LEFT_OUT = ("bench", "reproduce", "data", "warm", "demo")  # minutes long, the network, the cache
+LEFT_OUT = ("bench", "reproduce", "data get", "warm", "demo")  # minutes long, the network, the cache
 FORBIDDEN = ("--jobs", "--help", "-h", "--version")
 COLUMNS = (
     "the D B-NP\ndog N I-NP\nbarks V B-VP\n\nAnna N B-NP\nsees V B-VP\n. P O\n\na D B-NP\ncat N I-NP\nsleeps V B-VP\n\n"
@@ -52,6 +53,11 @@ FILES = {
     "names.txt": "Anna\nthe dog\n",
     "cost.json": '{"B-NP": {"O": 3}}',
     "rules.json": '{"scheme": "bio"}',
+    "parts/1.txt": COLUMNS,
+    "parts/2.txt": COLUMNS[: COLUMNS.index("a D")],
+    "kinds.txt": "# kind = a\n" + COLUMNS.strip().replace("\n\n", "\n\n# kind = b\n") + "\n\n",
+    "patterns.txt": "U0:%x[0,0]\nB\n",
+    "wapiti.txt": "u:%x[0,0]\nb\n",
     "empty.txt": "",
     "broken.txt": "a b\nc\n",
 }  # fmt: skip
@@ -63,35 +69,68 @@ INPUTS = [
     "arcs.model",
     "kinds.model",
     "groups.model",
+    "sequences.model",
+    "chain.crfsuite",
+    "encoded",
+    "parts",
+    "parts/*",
     "missing.txt",
     "-",
 ]
-OUTPUTS = ["out.model", "out.txt", "out.svg", "out.json", "out.csv", "no/such.txt", "-"]
+OUTPUTS = ["out.model", "out.txt", "out.svg", "out.json", "out.csv", "out", "encoded", "parts", "no/such.txt", "-"]
 WORDS = [
     "auto", "columns", "jsonl", "crfsuite", "chunking", "ner", "words", "bio", "bioes", "hmm", "0", "kind", "x", "text",
     "f1", "none", "é", "", "--", "l2=0.1,1", "order=1;2", "x=numeric",
 ]  # fmt: skip
 #: The first words of each verb: what a sensible call begins with.
 STARTS: dict[str, list[list[str]]] = {
-    "train": [["train.txt", "-o", "out.model"], ["a.crfsuite", "-o", "out.model"], ["a.jsonl", "-o", "out.model"]],
-    "tag": [["chain.model", "train.txt"], ["chain.model", "plain.txt"]],
+    "train": [
+        ["train.txt", "-o", "out.model"],
+        ["a.crfsuite", "-o", "out.model"],
+        ["a.jsonl", "-o", "out.model"],
+        ["encoded", "-o", "out.model"],
+        ["parts/*", "-o", "out.model"],
+    ],
+    "tag": [
+        ["chain.model", "train.txt"],
+        ["chain.model", "plain.txt"],
+        ["chain.crfsuite", "train.txt"],
+        ["chain.model", "parts", "-o", "out"],
+        ["chain.model", "parts/*", "-o", "parts", "--existing", "overwrite"],
+    ],
+    "encode": [["train.txt", "-o", "out"], ["parts", "-o", "out"], ["parts/*", "dev.txt", "-o", "encoded"]],
+    "update": [["chain.model", "dev.txt", "-o", "out.model"], ["chain.model", "parts/1.txt", "-o", "out.model"]],
+    "convert": [["chain.model", "-o", "out.model", "--to", "crfsuite"], ["chain.crfsuite", "-o", "out.model"]],
+    "data convert": [["train.txt", "-o", "out.txt"], ["trees.conllu", "-o", "out.txt", "--to", "columns"]],
     "eval": [["train.txt", "--model", "chain.model"], ["train.txt", "--pred", "train.txt"]],
     "inspect": [["chain.model"], ["trees.model"], ["arcs.model"], ["kinds.model"], ["groups.model"]],
     "combine": [["chain.model", "chain.model", "-o", "out.model", "--dev", "dev.txt"]],
     "prune": [["chain.model", "--share", "0.5", "-o", "out.model"]],
     "path": [["train.txt", "--folds", "2"]],
-    "sample": [["hmm.model"]],
+    "sample": [["hmm.model"], ["trees.model"], ["sequences.model"]],
     "cluster": [["numbers.csv", "-k", "2"], ["numbers.csv", "--predict", "groups.model"]],
     "tune": [["train.txt", "--grid", "l2=0.1,1", "--dev", "dev.txt", "-o", "out.model"]],
     "compare": [["train.txt", "--dev", "dev.txt", "--test", "dev.txt", "--criteria", "cll,memm"]],
     "parse train": [["trees.mrg", "-o", "out.model"], ["trees.conllu", "-o", "out.model"]],
     "parse run": [["trees.model", "plain.txt"], ["arcs.model", "trees.conllu"]],
     "parse eval": [["trees.mrg", "--model", "trees.model"]],
+    "parse draw": [["trees.mrg"], ["trees.mrg", "--svg", "out.svg"]],
     "classify train": [["table.csv", "--label", "kind", "-o", "out.model"]],
-    "classify run": [["kinds.model", "table.csv"]],
-    "classify eval": [["kinds.model", "table.csv"]],
+    "classify train-sequences": [["kinds.txt", "--label", "kind", "-o", "out.model"]],
+    "classify run": [["kinds.model", "table.csv"], ["sequences.model", "kinds.txt"]],
+    "classify eval": [["kinds.model", "table.csv"], ["sequences.model", "kinds.txt"]],
+    "crfpp learn": [["patterns.txt", "train.txt", "out.model"]],
+    "crfpp test": [["-m", "chain.model", "train.txt"]],
+    "wapiti train": [["-p", "wapiti.txt", "train.txt", "out.model"]],
+    "wapiti label": [["-m", "chain.model", "train.txt", "out.txt"]],
+    "wapiti dump": [["chain.model", "out.txt"]],
+    "crfsuite learn": [["-m", "out.model", "a.crfsuite"]],
+    "crfsuite tag": [["-m", "chain.crfsuite", "a.crfsuite"]],
+    "crfsuite dump": [["chain.crfsuite"]],
 }
 FEW = ["--max-iter", "2"]  # so that a case takes milliseconds
+#: Flags of other tools' commands, which are theirs and no parameters of ours.
+THEIRS = {"crfpp": "CRF++", "wapiti": "Wapiti", "crfsuite": "CRFsuite"}
 
 
 @cache
@@ -100,6 +139,8 @@ def commands() -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def walk(name: str, group: Any) -> None:
+        if name in LEFT_OUT:
+            return
         if hasattr(group, "commands"):
             for word, inner in group.commands.items():
                 walk(f"{name} {word}".strip(), inner)
@@ -108,8 +149,7 @@ def commands() -> dict[str, Any]:
 
     root: Any = typer.main.get_command(app)
     for verb in VERBS:
-        if verb not in LEFT_OUT:
-            walk(verb, root.commands[verb])
+        walk(verb, root.commands[verb])
     return found
 
 
@@ -126,6 +166,11 @@ def drawn(rng: random.Random) -> tuple[str, bytes]:
     for each in rng.sample(flags, min(len(flags), rng.choice([0, 1, 1, 2, 3, 5]))):
         flag = rng.choice([*each.opts, *each.secondary_opts])
         words += [flag] if getattr(each, "is_flag", False) else [flag, _value(each, rng)]
+    if tool := THEIRS.get(name.partition(" ")[0]):
+        for flag in rng.sample(THEIR_OPTIONS[tool], rng.choice([0, 1, 1, 2])):
+            words += rng.choice(
+                [[], [flag], [flag, rng.choice(NUMBERS).decode()], [flag, rng.choice(INPUTS + OUTPUTS)]]
+            )
     if any("--max-iter" in each.opts for each in flags) and "--max-iter" not in words:
         words += FEW
     if rng.random() < 0.05 and words:
@@ -190,6 +235,7 @@ def _originals() -> Path:
     place = folder() / "originals"
     place.mkdir()
     for name, text in FILES.items():
+        (place / name).parent.mkdir(exist_ok=True)
         (place / name).write_text(text, encoding="utf-8")
     few: dict[str, Any] = {"template": "chunking", "max_iter": 3, "threads": 1}
     Tagger(**few).fit(read_columns(io.BytesIO(COLUMNS.encode()))).save(place / "chain.model")
@@ -199,7 +245,10 @@ def _originals() -> Path:
             ["parse", "train", "trees.mrg", "-o", "trees.model"],
             ["parse", "train", "trees.conllu", "-o", "arcs.model", "--max-iter", "2"],
             ["classify", "train", "table.csv", "--label", "kind", "-o", "kinds.model"],
+            ["classify", "train-sequences", "kinds.txt", "--label", "kind", "-o", "sequences.model"],
             ["cluster", "numbers.csv", "-k", "2", "-o", "groups.model"],
+            ["convert", "chain.model", "-o", "chain.crfsuite", "--to", "crfsuite"],
+            ["encode", "train.txt", "-o", "encoded"],
         ):
             status, _, message = command(*words)
             assert status == 0, message
@@ -223,7 +272,7 @@ def run(verb: str, content: bytes) -> str:
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(_originals(), place)
     with _inside(place):
-        before = {path.name: path.read_bytes() for path in place.iterdir()}
+        before = _contents(place)
         status, _, message = command(*words, "--threads", "1") if _has_threads(words) else command(*words)
         if status not in (0, 1, 2):
             raise WrongAnswer(f"status {status}: {message[-200:]}")
@@ -231,16 +280,25 @@ def run(verb: str, content: bytes) -> str:
             raise WrongAnswer(f"status {status} without a sentence: {message[-300:]}")
         if status == 1 and "out of memory" in message:
             raise WrongAnswer(f"out of memory: {message[-200:]}")
-        changed = [
-            name for name, data in before.items() if not (place / name).exists() or (place / name).read_bytes() != data
-        ]
-        if changed:
-            raise WrongAnswer(f"an input was overwritten: {changed}")
-        if left := [path.name for path in place.iterdir() if path.name.startswith(".loglinear")]:
+        after = _contents(place)
+        for name, data in before.items():
+            if after.get(name) != data and _times_named(name, words) != 1:  # once, as an output, is what was asked
+                raise WrongAnswer(f"an input was overwritten: {name}")
+        if left := [name for name in after if name.endswith(".tmp") or ".tmp/" in name]:
             raise WrongAnswer(f"temporary files are left: {left}")
     if status:
         raise LoglinearError(message)
     return "used"
+
+
+def _contents(place: Path) -> dict[str, bytes]:
+    """The files in a folder and below it."""
+    return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+
+def _times_named(name: str, words: list[str]) -> int:
+    """How many words of a command line name a file: itself, its folder, or a glob."""
+    return sum(fnmatch(name, word) or name.startswith(f"{word}/") for word in words)
 
 
 def _has_threads(words: list[str]) -> bool:

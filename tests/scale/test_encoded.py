@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loglinear import Tagger, mapped, read_columns
+from loglinear import Tagger, mapped, read_columns, system
 from loglinear.data.columns.attribute_file import read_attributes
 from loglinear.data.columns.corpus import Attributes, Columns
 from loglinear.data.columns.text_file import read_jsonl
@@ -19,7 +20,7 @@ from loglinear.data.corpora.bundled import bundled_text
 from loglinear.errors import DataError, OptionError
 from loglinear.scale import encoded as encoded_module
 from loglinear.scale.encoded import SourceFile, encode, files_of, open_encoded, read_parts
-from loglinear.scale.parts import CORPUS, ENCODING, FILES_ENCODED, MANIFEST
+from loglinear.scale.parts import CORPUS, ENCODING, FILES_ENCODED, MANIFEST, is_encoded
 from loglinear.system import bytes_of
 
 OPTIONS = {"template": "chunking"}
@@ -206,6 +207,63 @@ def test_an_interrupt_leaves_nothing(text, folder, tmp_path, monkeypatch):
             encode(read_columns(text), target, {**OPTIONS, "min_count": 2})
     assert [path.name for path in tmp_path.iterdir()] == ["enc"]
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("names", [["corpus"], ["manifest.json"], ["corpus", "encoding"]])
+def test_files_of_the_same_names_are_not_taken_for_an_encoded_corpus(text, tmp_path, names):
+    (tmp_path / "enc").mkdir()
+    for name in names:
+        (tmp_path / "enc" / name).write_text("{}")
+    with pytest.raises(OptionError, match="exists and is not an encoded corpus"):
+        encode(read_columns(text), tmp_path / "enc", {"template": "ner"})
+    assert all((tmp_path / "enc" / name).read_text() == "{}" for name in names)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_folder_with_other_files_keeps_its_encoded_corpus(text, folder):
+    (folder / "notes.txt").write_text("x")
+    before = contents(folder)
+    with pytest.raises(OptionError, match="holds other files as well"):
+        encode(read_columns(text), folder, {"template": "ner"})
+    assert contents(folder) == before
+
+
+def test_a_link_to_an_encoded_corpus_is_followed(text, folder, tmp_path):
+    (tmp_path / "link").symlink_to(folder)
+    encode(read_columns(text), tmp_path / "link", {"template": "words"})
+    assert (tmp_path / "link").is_symlink() and not folder.is_symlink()
+    assert open_encoded(folder).options["template"] == open_encoded(tmp_path / "link").options["template"]
+    assert sorted(contents(folder)) == sorted([MANIFEST, CORPUS, ENCODING])
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_at_each_moment_there_is_an_encoded_corpus(text, folder, monkeypatch, exchanges):
+    """Names that cannot be exchanged are changed one after the other."""
+    if not exchanges:
+        monkeypatch.setattr(system, "_exchanged", lambda one, other: False)
+    seen, rename = [], os.rename
+
+    def spied(*arguments):
+        seen.append(is_encoded(folder))
+        rename(*arguments)
+
+    monkeypatch.setattr(os, "rename", spied)
+    before = contents(folder)
+    encode(read_columns(text), folder, {"template": "words"})
+    assert contents(folder) != before and open_encoded(folder).corpus.n_tokens
+    assert [path.name for path in folder.parent.iterdir() if path.name.startswith(".")] == []
+    if exchanges and sys.platform in ("linux", "darwin"):
+        assert seen == [True]  # the attempt that finds it there
+    assert folder.stat().st_mode & 0o777 == 0o777 & ~umask()
+
+
+def umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def test_an_encoded_corpus_is_replaced_whole(text, folder, tmp_path):

@@ -201,13 +201,15 @@ def _options(
 
 def main() -> None:
     """Run the command line; a user's mistake gives one line on standard error and exit status 2."""
-    with standard_streams(), without_current_folder(), ending.watching_signals():
-        try:
+    try:
+        with standard_streams(), without_current_folder(), ending.watching_signals():
             _run()
-        except SystemExit as end:
-            if end.code == 130:  # Typer's, before a verb has begun
-                sys.exit(ending.status())
-            raise
+    except SystemExit as end:
+        if end.code == 130:  # Typer's, before a verb has begun
+            sys.exit(ending.status())
+        raise
+    except KeyboardInterrupt as interruption:  # before the command, or after it
+        _interrupted(interruption)
 
 
 def _run() -> None:

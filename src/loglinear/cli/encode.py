@@ -50,9 +50,9 @@ def encode_command(
     from loglinear.data import Columns
     from loglinear.scale.encoded import SourceFile, check_target, encode, files_of, read_parts
 
+    check_target(output)
     out = common.console(quiet)
     template = common.read_template(model.template)
-    check_target(output)
     with pages.paging():
         paths = files_of(sources)
         with common.working(out, f"reading {paths[0]}" + (f" and {len(paths) - 1} more" if paths[1:] else "")):

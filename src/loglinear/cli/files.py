@@ -18,6 +18,7 @@ from loglinear.options import READ, WRITTEN_FOLDER, File, declared
 from loglinear.system import check_file, check_writable_folder
 
 PIPE = "-"
+ANNOTATIONS = ".ann"  # of brat, beside the text in a file of its own
 PART = File(written=True, parts=True)  # one of the files in a folder
 
 
@@ -72,7 +73,10 @@ def _files_in(path: str) -> list[str]:
 
 
 def _spread(files: list[Named]) -> Iterator[Named]:
-    """The files with parts in the place of what names several, and for each a file in the folder to write to."""
+    """The files with parts in the place of what names several, and for each a file in the folder to write to.
+
+    What is in a folder that is read (an encoded corpus, brat's documents) is an input, and so is what a glob finds.
+    """
     found = {}
     for each in files:
         if each.file.parts and not each.file.written:
@@ -83,11 +87,27 @@ def _spread(files: list[Named]) -> Iterator[Named]:
     for each in files:
         if parts is None or not each.file.parts:
             yield each
+            if not (each.file.written or each.file.folder or each.path == PIPE):
+                yield from (Named(each.flag, path, READ) for path in _within(each.path))
         elif not each.file.written:
             yield from (Named(each.flag, name, READ) for name in found[each] or [])
         elif each.path != PIPE:
             yield Named(each.flag, each.path, WRITTEN_FOLDER)
             yield from (Named(each.flag, os.path.join(each.path, os.path.basename(name)), PART) for name in parts)
+
+
+def _within(path: str) -> list[str]:
+    """The files that are in a folder, that a glob finds, or that belong to one of brat's annotations."""
+    if path.endswith(ANNOTATIONS):
+        return [_text_of(path)]
+    try:
+        if os.path.isdir(path):
+            return sorted(each.path for each in os.scandir(path))
+    except OSError:  # whoever reads it will say so
+        return []
+    from loglinear.scale.parts import parts_of
+
+    return parts_of(path) or []
 
 
 def check_place(output: Named) -> None:
@@ -123,7 +143,15 @@ def _check_folder(path: str) -> None:
 
 
 def _beside(output: Named) -> list[str]:
-    return [] if output.path == PIPE else [output.path + suffix for suffix in output.file.beside]
+    """What is written beside an output: a checkpoint, the text of brat's annotations."""
+    if output.path == PIPE:
+        return []
+    texts = [_text_of(output.path)] if output.file.piped and output.path.endswith(ANNOTATIONS) else []
+    return [output.path + suffix for suffix in output.file.beside] + texts
+
+
+def _text_of(annotations: str) -> str:
+    return annotations.removesuffix(ANNOTATIONS) + ".txt"
 
 
 def _keys(path: str, descriptor: int) -> list[object]:

@@ -120,9 +120,12 @@ class StoredState:
 
 
 def _floats(array: Array) -> Array:
-    """A copy of an array, in single precision if it is that, else in double."""
+    """A copy of an array of finite numbers, in single precision if it is that, else in double."""
     array = np.asarray(array)
-    return mapped.copied(array, np.float32 if array.dtype == np.float32 else np.float64)
+    copied = mapped.copied(array, np.float32 if array.dtype == np.float32 else np.float64)
+    if not mapped.are_finite(copied):
+        raise ValueError("it has numbers that are not finite")
+    return copied
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from loglinear.features.encoding import EncodedCorpus, Incidence
 from loglinear.features.stored import EncodedAttributes, EncodedColumns, Encoding, recipe_of
 from loglinear.model_file import Reader, read, save, string_arrays
 from loglinear.scale.parts import CORPUS, ENCODING, FILES_ENCODED, MANIFEST, is_encoded, parts_of
-from loglinear.system import WriteError, locked, temporary_folder
+from loglinear.system import WriteError, locked, replace_folder, temporary_folder
 
 FORMAT, VERSION = "loglinear encoded corpus", 1
 OPTIONS = ("template", "min_count", "gazetteers", "pair_features", "hash_bits", "edge")  # of a tagger
@@ -147,13 +147,15 @@ def _parts(corpus: Any, rest: Sequence[str], read_one: Callable[[str], Any], kin
 def check_target(folder: str | os.PathLike[str]) -> None:
     """Refuse a folder that :func:`encode` must not write: one that holds anything but an encoded corpus."""
     target = Path(folder)
-    if not os.path.lexists(target):
+    names = {each.name for each in target.iterdir()} if target.is_dir() else set()
+    if not os.path.lexists(target) or (target.is_dir() and not names):
         return
-    if not is_encoded(target):
-        if target.is_dir() and not any(target.iterdir()):
-            return
-        raise OptionError(f"{target} exists and is not an encoded corpus; name another folder")
-    if others := sorted({each.name for each in target.iterdir()} - set(FILES_ENCODED)):
+    try:
+        if not names.issuperset(FILES_ENCODED):  # it may have lost some
+            _sources(_manifest(target), target)
+    except DataError:
+        raise OptionError(f"{target} exists and is not an encoded corpus; name another folder") from None
+    if others := sorted(names.difference(FILES_ENCODED)):
         raise OptionError(f"{target} holds other files as well, such as {others[0]}; name another folder")
 
 
@@ -173,7 +175,7 @@ def encode(
     ----------
     corpus : Columns or Attributes
     folder : path
-        Must not exist, or be empty, or one that an earlier call has written.
+        Must not exist, be empty, or be one that an earlier call has written, which is replaced at once.
     options : mapping
         Those of a tagger that an encoding depends on: ``template``, ``min_count``, ``gazetteers``, ``pair_features``,
         ``hash_bits`` and ``edge``.
@@ -186,8 +188,8 @@ def encode(
         What else to note about how they were read.
     n_threads : int
     """
-    target = Path(folder)
-    check_target(target)
+    check_target(folder)
+    target = Path(os.path.realpath(folder))
     noted = [each if isinstance(each, SourceFile) else SourceFile.of(each) for each in sources]
     encoder = encoder_for(
         corpus, options.get("template"), options.get("gazetteers") or (), options.get("pair_features", False),
@@ -220,9 +222,7 @@ def encode(
             (new / MANIFEST).write_text(text + "\n", encoding="utf-8")
             with locked(target.parent):  # of two commands that write it, one comes after the other
                 check_target(target)
-                if target.exists():
-                    os.rename(target, beside / "old")
-                os.rename(new, target)
+                replace_folder(target, new)
     return encoded
 
 

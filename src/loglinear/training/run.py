@@ -482,6 +482,7 @@ class _PhaseRun:
         self.run, self.stage, self.phase, self.objective, self.keep = run, stage, phase, objective, keep
         self.dev, self.best, self.is_main = dev, best, phase.name == MAIN
         self.out_of_patience = False
+        self.resumed = False  # from a checkpoint
         self.went_on = False  # whether an iteration has ended, so that a later failure is not the checkpoint's
         self.final: State | None = None
 
@@ -493,6 +494,7 @@ class _PhaseRun:
         run, phase, state = self.run, self.phase, None
         counted = run.ended[-1] if phase.continues else None
         if kept is not None:
+            self.resumed = True
             arrays, notes = kept
             with reading(run.checkpoint):
                 state = phase.optimizer.restore(_part("optimizer.", arrays))
@@ -509,6 +511,7 @@ class _PhaseRun:
             None if kept is None else run.checkpoint, lambda: self.went_on
         ):  # a state may fail when it is used
             result = phase.optimizer.minimise(self.objective, start, l1=phase.l1, callback=self, state=state)
+            self._check_first(result.state)
         final = self.final = result.state
         best, message = self.best if self.is_main else Best(), result.message
         weights = np.array(final.weights) if best.weights is None else best.weights
@@ -557,6 +560,7 @@ class _PhaseRun:
     def __call__(self, now: State) -> bool:
         """After an iteration; whether to stop. Where there are several starts, patience ends one of them."""
         run, best, score = self.run, self.best, None
+        self._check_first(now)
         self.went_on = True
         if self.dev is not None and self.is_main:
             score = self._judge(getattr(now, "candidate", now.weights), now.iteration)  # of several starts, the current
@@ -576,6 +580,11 @@ class _PhaseRun:
             now.give_up()
             return run.stop.is_set()
         return run.stop.is_set() or self.out_of_patience
+
+    def _check_first(self, state: State) -> None:
+        """Reject the state of a checkpoint from which the first iteration leads nowhere."""
+        if self.resumed and not self.went_on and not np.isfinite(state.value):
+            raise ModelFileError("its objective is no number")
 
     def _objective_of(self, state: State) -> float:
         """The objective at the final weights; optimizers that only track it during a pass need another evaluation."""
