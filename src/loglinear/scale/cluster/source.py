@@ -36,6 +36,8 @@ _PACKED = b"\x1f\x8b"
 class Piece(ABC):
     """A part of a corpus."""
 
+    reading: Read
+
     @property
     @abstractmethod
     def name(self) -> str:
@@ -44,6 +46,11 @@ class Piece(ABC):
     @abstractmethod
     def read(self) -> Any:
         """Its sentences as a corpus."""
+
+    @property
+    def label_column(self) -> int:
+        """The column of the labels, as the reader knows it once it has read."""
+        return int(getattr(getattr(self.reading, "__self__", None), "label_column", -1))
 
     def columns(self) -> Columns:
         """The same; ready-made features are refused."""
