@@ -94,6 +94,8 @@ class FilePiece(Piece):
             first, end = _cut(file, self.begin), _cut(file, self.end)
             file.seek(first)
             content = file.read(end - first)
+        if not content.strip():  # a sentence that began before goes on beyond the range
+            return Columns.from_rows([])
         try:
             return self.reading(_named(content, self.path))
         except DataError as error:
