@@ -64,9 +64,9 @@ def test_data_frames():
     np.testing.assert_allclose(found.coef_, one.coef_, rtol=1e-6, atol=1e-8)
     assert list(found.feature_names_in_) == list("uvwxyz")
     np.testing.assert_array_equal(found.predict(parts).compute().to_numpy(), one.predict(frame.drop(columns="label")))
-    with pytest.raises(DataError, match=r"partition 0 \(from 0\) has no column 'q'"):
+    with pytest.raises(DataError, match=r"partition \d \(from 0\) has no column 'q'"):
         DaskClassifier(client=Local(2)).fit(parts, label_column="q")
-    with pytest.raises(DataError, match=r"partition 0 .*hold numbers"):
+    with pytest.raises(DataError, match=r"partition \d .*hold numbers"):
         DaskClassifier(client=Local(2)).fit(parts.assign(s="text"), label_column="label")
 
 
