@@ -12,9 +12,8 @@ of them is merged so that every number is the one that :meth:`TemplateEncoder.fi
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -23,9 +22,13 @@ import numpy as np
 
 from loglinear import mapped
 from loglinear.arrays import Array, Float, Int32, Int64
+from loglinear.criteria.criterion import CRITERIA
+from loglinear.criteria.hmm import HiddenMarkov
+from loglinear.criteria.m_estimation import MEstimation
 from loglinear.data import Columns
 from loglinear.data.columns.corpus import Column, offsets_of, ranges
-from loglinear.errors import ClusterError, DataError, LoglinearError, OptionError
+from loglinear.errors import DataError, OptionError
+from loglinear.estimators.tagger.inputs import checked_weights
 from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import BLOCK, EncodedElsewhere, Incidence, Vocabulary, runs
 from loglinear.features.stored import ElsewhereColumns
@@ -34,14 +37,57 @@ from loglinear.features.templates.gazetteer import MARKS
 from loglinear.features.templates.hashed import HashedTemplateEncoder
 from loglinear.features.templates.language import GAZETTEER
 from loglinear.optimizers.objective import Cuts
+from loglinear.options import spec_name
 from loglinear.scale.cluster import worker
 from loglinear.scale.cluster.engine import Cluster, Shared
+from loglinear.scale.cluster.groups import Groups, Report
 from loglinear.scale.cluster.source import Piece
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.gold import Gold
 from loglinear.wording import how_many
 
-MOST_REPEATS = 10  # of a step whose workers keep losing what it needs
+
+def check_trainable(
+    options: Any, y: Any = None, X_dev: Any = None, init: Any = None, keep: Any = None, grow: bool = False,
+    checkpoint: Any = None,
+) -> None:  # fmt: skip
+    """Refuse a tagger's options, and keywords of its fit, that cannot be trained on a cluster (yet)."""
+    part = CRITERIA.part(options.criterion)
+    if y is not None:
+        raise OptionError("y: a corpus on a cluster has its labels in a column; leave it out")
+    if keep is not None or grow:
+        raise OptionError(f"{'grow' if grow else 'keep'}: not on a cluster yet; train on one machine")
+    if part in (HiddenMarkov, MEstimation):
+        if X_dev is not None:
+            raise OptionError(f"criterion={options.criterion!r} counts on a cluster, without dev data; leave it out")
+        return
+    criterion = CRITERIA.spec(options.criterion).make(*([None] if part.uses_cost else []))
+    refused = {
+        f"structure={options.structure!r}": options.structure != "chain",
+        f"states={options.states!r}": options.states not in ("observed", "all"),
+        f"min_freq={options.min_freq}": bool(options.min_freq),
+        "vectors": options.vectors is not None,
+        "edge": bool(options.edge),
+        "a base": part.uses_base,
+        "template=None (ready-made features)": options.template is None,
+        f"criterion={options.criterion!r}": bool(
+            criterion.scaling or criterion.chooses_after is not None or criterion.predicts_fields
+        ),
+        f"init={init!r}": isinstance(init, str) and spec_name(init) in CRITERIA.all(),
+    }
+    for what, applies in refused.items():
+        if applies:
+            raise OptionError(f"{what} cannot go onto a cluster yet; train on one machine")
+    if "lbfgs" not in criterion.optimizers:
+        raise OptionError(
+            f"criterion={options.criterion!r} learns from one sentence after the other, which a cluster does not do "
+            "yet; cll, softmax-margin and others are trained by L-BFGS there"
+        )
+    if options.optimizer is not None and spec_name(str(options.optimizer)) != "lbfgs":
+        raise OptionError(
+            f"optimizer={options.optimizer!r} goes over sentences one by one, which a cluster does not do yet; use "
+            "lbfgs"
+        )
 
 
 class ClusterColumns(ElsewhereColumns):
@@ -49,19 +95,24 @@ class ClusterColumns(ElsewhereColumns):
 
     cluster: Cluster
     pieces: list[Piece]
+    _made: list[OnCluster]
+    _deaths_before: int
     firsts: Int64  # the first sentence of each piece, and the number of sentences
     key: str
+    label_column: int
+    report: Report
+    say: Callable[[str], None] | None = None  # is told what training is going to take
 
     @classmethod
     def read(
         cls,
         cluster: Cluster,
         pieces: Sequence[Piece],
-        label_column: int = -1,
+        label_column: int | None = -1,
         observe: Callable[[int, int], None] | None = None,
     ) -> ClusterColumns:
-        """The corpus of some pieces, which the workers read."""
-        jobs = [(piece, label_column) for piece in pieces]
+        """The corpus of some pieces, which the workers read; ``label_column`` is None if the reader finds it."""
+        deaths, jobs = cluster.deaths, [(piece, label_column) for piece in pieces]
         names = [piece.name for piece in pieces]
         found: list[worker.Contents] = cluster.map(worker.read_piece, jobs, names=names, observe=observe)
         there = [(piece, each) for piece, each in zip(pieces, found, strict=True) if len(each.lengths)]
@@ -69,7 +120,7 @@ class ClusterColumns(ElsewhereColumns):
             raise DataError("there is no sequence to train on", names[0] if names else None)
         pieces, found = [piece for piece, _ in there], [each for _, each in there]
         _check_alike(pieces, found)
-        n_columns = len(found[0].values)
+        n_columns, label_column = len(found[0].values), found[0].label_column
         place = label_column % n_columns if -n_columns <= label_column < n_columns else None
         known: list[dict[str, int]] = [{} for _ in range(n_columns)]
         labels = mapped.Growing(np.int32)
@@ -88,8 +139,30 @@ class ClusterColumns(ElsewhereColumns):
             names=found[0].names, format=found[0].format,
         )  # fmt: skip
         corpus.cluster, corpus.pieces, corpus.key = cluster, pieces, uuid.uuid4().hex
-        corpus.firsts = offsets_of([len(each.lengths) for each in found])
+        corpus.firsts, corpus.label_column = offsets_of([len(each.lengths) for each in found]), label_column
+        corpus.report, corpus._made, corpus._deaths_before = Report(cluster.n_workers, len(pieces)), [], deaths
         return corpus
+
+    def release(self) -> None:
+        """Let the workers forget the corpus; what was lost on the way is in the report from now on."""
+        for on in self._made:
+            on.release()
+        self._made.clear()
+        self.report.deaths = self.cluster.deaths - self._deaths_before
+
+    def check(self, options: Any, **keywords: Any) -> None:
+        """Refuse what cannot be trained on a cluster (yet)."""
+        check_trainable(options, **keywords)
+
+    def summaries(self, estimator: Any, sample_weight: Any, label_column: int, partial: bool) -> list[Any]:
+        """A summary of each piece."""
+        weights = checked_weights(self, sample_weight)
+        bounds = list(pairwise(self.firsts.tolist()))
+        parts = [None if weights is None else weights[first:end] for first, end in bounds]
+        jobs = list(zip(self.pieces, parts, strict=True))
+        names = [piece.name for piece in self.pieces]
+        with self.cluster.share((estimator, label_column, partial)) as shared:
+            return self.cluster.map(worker.summarize, jobs, names=names, homes=names, shared=shared)
 
     def error(self, message: str, position: int) -> DataError:
         """The error with file and line, which a worker looks up."""
@@ -123,10 +196,6 @@ class ClusterColumns(ElsewhereColumns):
             spans.append(worker.Span(self.key, number, first, parts, own))
         return spans
 
-    def bounds(self, span: worker.Span) -> tuple[int, int]:
-        """First and end of a group, in sentences of the corpus."""
-        return span.first, span.first + span.runs[-1][1]
-
     def fitted(self, encoder: Any, min_count: int) -> tuple[Any, ClusterEncoded]:
         """An encoder that knows the attributes of the corpus, and the corpus as numbers on the cluster."""
         if not isinstance(encoder, TemplateEncoder):
@@ -157,26 +226,27 @@ def fitted(corpus: ClusterColumns, encoder: TemplateEncoder, min_count: int) -> 
     number_values(encoder, [column.values for column in corpus.columns])
     cluster, spans = corpus.cluster, corpus.spans
     shared = cluster.share(encoder)
-    names, homes = [_name(span) for span in spans], [span.key for span in spans]
+    names, homes = [span.name for span in spans], [span.key for span in spans]
     jobs = [(span, min_count > 1) for span in spans]
     found: list[worker.Found] = cluster.map(worker.find_attributes, jobs, names=names, homes=homes, shared=shared)
     if isinstance(encoder, HashedTemplateEncoder):
-        numbers = _merge_buckets(encoder, found)
+        known_as = _merge_buckets(encoder, found)
     else:
-        known, counts, numbers = merged(encoder, found)
+        known, counts, known_as = merged(encoder, found)
         if min_count > 1:
             assert counts is not None
             kept = counts >= min_count
             left = np.where(kept, np.cumsum(kept) - 1, -1)
-            numbers = [left[each] for each in numbers]
+            known_as = [left[each] for each in known_as]
             known = known.keeping(kept)
         known.values.lock()
         encoder = known
-    attributes = [np.unique(each[each >= 0]) for each in numbers]
-    own = [_places(each, known_as) for each, known_as in zip(attributes, numbers, strict=True)]
+    attributes = [np.unique(each[each >= 0]) for each in known_as]
+    numbers = [_places(theirs, each) for theirs, each in zip(attributes, known_as, strict=True)]
     if isinstance(encoder, HashedTemplateEncoder):
-        own = [_by_bucket(places, each, encoder) for places, each in zip(own, found, strict=True)]
-    on = OnCluster(corpus, shared, attributes, own)
+        numbers = [_by_bucket(places, each, encoder) for places, each in zip(numbers, found, strict=True)]
+    on = OnCluster(corpus, shared, attributes, numbers)
+    corpus._made.append(on)
     on.digests = on.prepared()
     encoded = ClusterEncoded(corpus.offsets, on, has_edges=len(encoder.scopes()[1]) > 0)
     return encoder, encoded
@@ -217,9 +287,9 @@ def merged(
     if found[0].counts is None:
         return known, None, numbers
     counts = np.zeros(int(bases[-1]), dtype=np.int64)
-    for own, each in zip(numbers, found, strict=True):
+    for own_numbers, each in zip(numbers, found, strict=True):
         assert each.counts is not None
-        counts[own] += each.counts
+        counts[own_numbers] += each.counts
     return known, counts, numbers
 
 
@@ -271,19 +341,12 @@ def _by_bucket(places: Int32, found: worker.Found, encoder: HashedTemplateEncode
     return by_bucket
 
 
-def _name(span: worker.Span) -> str:
-    """What messages call a group: the files or lines that it begins with."""
-    piece, first, _ = span.parts[0]
-    return f"{piece.name} (from sentence {first + 1:,} on)" if first else piece.name
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # The corpus in numbers.
 
 
-@dataclass
-class OnCluster:
-    """Where the groups of a corpus are, and what makes them again.
+class OnCluster(Groups):
+    """The groups of a corpus, and what makes them again.
 
     Parameters
     ----------
@@ -296,60 +359,27 @@ class OnCluster:
         See :class:`worker.Setup`.
     """
 
-    corpus: ClusterColumns
-    encoder: Shared
-    attributes: list[Int64]
-    numbers: list[Int32]
-    losses: list[worker.Losses] | None = None
-    digests: list[str] = field(default_factory=list)
-    repairs: int = 0  # groups that were set up again because a worker had gone
+    def __init__(self, corpus: ClusterColumns, encoder: Shared, attributes: list[Int64], numbers: list[Int32]) -> None:
+        super().__init__(corpus.cluster, corpus.spans, corpus.offsets, corpus.report, corpus.say)
+        self.corpus, self.encoder, self.attributes, self.numbers = corpus, encoder, attributes, numbers
 
     def prepared(self, only: Sequence[int] | None = None) -> list[str]:
         """Have the groups (or ``only`` some) encoded, and their objectives made: digests of the encodings."""
-        spans, chosen = self.corpus.spans, range(len(self.corpus.spans)) if only is None else only
+        chosen = range(len(self.spans)) if only is None else only
         jobs = [
-            worker.Setup(spans[g], self.numbers[g], None if self.losses is None else self.losses[g]) for g in chosen
+            worker.Setup(self.spans[g], self.numbers[g], None if self.losses is None else self.losses[g])
+            for g in chosen
         ]
-        return self.corpus.cluster.map(
-            worker.set_up, jobs, names=[_name(job.span) for job in jobs], homes=[job.span.key for job in jobs],
-            shared=self.encoder,
-        )  # fmt: skip
+        names, homes = [self.name_of(g) for g in chosen], [self.spans[g].key for g in chosen]
+        return self.cluster.map(worker.set_up, jobs, names=names, homes=homes, shared=self.encoder)
 
-    def over_groups(
-        self, function: Callable[..., Any], jobs: Sequence[Any], again: Callable[[int], Any] | None = None
-    ) -> Iterator[tuple[int, Any]]:
-        """Number and result of a job for each group, in the order of the groups.
-
-        ``again`` gives the job for a group whose process lost what it kept, if that is another one.
-        """
-        spans, results = self.corpus.spans, dict[int, Any]()
-        left, due = list(range(len(spans))), 0
-        for repeat in range(MOST_REPEATS):
-            lost = []
-            sent = [jobs[g] if repeat == 0 or again is None else again(g) for g in left]
-            names, homes = [_name(spans[g]) for g in left], [spans[g].key for g in left]
-            stream = self.corpus.cluster.stream(function, sent, names=names, homes=homes)
-            with closing(stream) as found:  # type: ignore[type-var]
-                for n, result in found:
-                    if isinstance(result, str) and result == worker.LOST:
-                        lost.append(left[n])
-                        continue
-                    results[left[n]] = result
-                    while due in results:
-                        yield due, results.pop(due)
-                        due += 1
-            left = sorted(lost)
-            if not left:
-                return
-            self.repairs += len(left)
-            self.prepared(left)
-        raise ClusterError(f"{_name(spans[left[0]])}: workers lost this {MOST_REPEATS} times in one pass")
+    def own_features(self, features: ChainFeatures, g: int) -> tuple[ChainFeatures, Int64]:
+        """The features of a group's attributes and of label n-grams, and where in the weight vector they are."""
+        return own_features(features, self.attributes[g])
 
     def release(self) -> None:
         """Let the workers forget the corpus."""
-        with suppress(LoglinearError):
-            keys = [span.key for span in self.corpus.spans]
-            self.corpus.cluster.map(worker.forget, keys, homes=keys)
+        super().release()
         self.encoder.release()
 
 
@@ -368,8 +398,8 @@ class ClusterIncidence(Incidence):
     def observed(self, n_attributes: int, code_pointer: Int64, codes: Int32, n_codes: int) -> tuple[Int64, Int32]:
         """As :func:`~loglinear.features.block.observed_pairs`."""
         on, jobs = self.on, []
-        for span, attributes in zip(on.corpus.spans, on.attributes, strict=True):
-            lo, hi = (int(on.corpus.offsets[s]) for s in on.corpus.bounds(span))
+        for span, attributes in zip(on.spans, on.attributes, strict=True):
+            lo, hi = (int(on.offsets[s]) for s in span.bounds)
             begin, end = int(code_pointer[lo]), int(code_pointer[hi])
             pointer = code_pointer[lo : hi + 1] - begin
             jobs.append(worker.Observe(span.key, self.edge, len(attributes), pointer, codes[begin:end], n_codes))

@@ -17,8 +17,7 @@ import numpy as np
 from loglinear.arrays import Int64
 from loglinear.optimizers.rounds import Beginning, Collected, Group, History, RoundResult
 from loglinear.scale.cluster import worker
-from loglinear.scale.cluster.corpus import OnCluster
-from loglinear.structures.chain.features import ChainFeatures
+from loglinear.scale.cluster.groups import Groups
 
 
 @dataclass(frozen=True)
@@ -92,8 +91,9 @@ class ClusterGroups:
 
     Parameters
     ----------
-    on : OnCluster
-    features : ChainFeatures
+    on : Groups
+    size : int
+        D.
     index : list of int64
         The features that each group has.
     losses : str
@@ -101,12 +101,10 @@ class ClusterGroups:
     beginning : Beginning
     """
 
-    def __init__(
-        self, on: OnCluster, features: ChainFeatures, index: Sequence[Int64], losses: str, beginning: Beginning
-    ) -> None:
+    def __init__(self, on: Groups, size: int, index: Sequence[Int64], losses: str, beginning: Beginning) -> None:
         self._on, self._index, self._losses, self._name = on, index, losses, uuid.uuid4().hex
         n_groups = len(index)
-        multiplicity = np.zeros(features.n_features, dtype=np.int64)
+        multiplicity = np.zeros(size, dtype=np.int64)
         for own in index:
             multiplicity[own] += 1
         self._origins = [Origin(beginning, multiplicity[own], n_groups, number) for number, own in enumerate(index)]
@@ -138,7 +136,7 @@ class ClusterGroups:
         def job(g: int, whole: bool) -> Follow:
             first = 0 if whole or n == 1 else n - 1
             own = History([each[self._places[g]] for each in history.shared[first:]], history.cautions[first:])
-            key, origin = self._on.corpus.spans[g].key, None if first else self._origins[g]
+            key, origin = self._on.spans[g].key, None if first else self._origins[g]
             return Follow(key, self._losses, self._name, first, own, origin, collect)
 
         jobs = [job(g, whole=False) for g in range(len(self._index))]

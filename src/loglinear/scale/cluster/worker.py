@@ -12,6 +12,7 @@ as on one machine.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,7 @@ from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.data import Columns
 from loglinear.errors import InfeasibleError
 from loglinear.features.block import observed_pairs
-from loglinear.features.encoding import AttributeBlocks, EncodedCorpus
+from loglinear.features.encoding import AttributeBlocks
 from loglinear.features.templates.encoder import Group, TemplateEncoder
 from loglinear.features.templates.hashed import HashedTemplateEncoder
 from loglinear.optimizers.objective import Cuts, Objective
@@ -49,6 +50,7 @@ class Contents:
         The distinct values of each column, in order of first occurrence.
     unlabelled, names, format
         As of :class:`~loglinear.data.Columns`.
+    label_column : int
     """
 
     lengths: Int32
@@ -57,18 +59,28 @@ class Contents:
     unlabelled: int | None
     names: list[str] | None
     format: str
+    label_column: int
 
 
-def read_piece(job: tuple[Piece, int]) -> Contents:
-    """The contents of a piece whose labels are in a column."""
+def read_piece(job: tuple[Piece, int | None]) -> Contents:
+    """The contents of a piece whose labels are in a column; None is the one that its reader has found by a name."""
     piece, label_column = job
     corpus = piece.columns().without_empty()
+    if label_column is None:
+        label_column = piece.label_column
     labels = np.zeros(0, dtype=np.int32)
     if corpus.n_tokens:
         labels = corpus.column(label_column).ids
     values = [column.values for column in corpus.columns] if corpus.n_tokens else []
     lengths = np.diff(corpus.offsets).astype(np.int32)
-    return Contents(lengths, np.asarray(labels), values, corpus.unlabelled, corpus.names, corpus.format)
+    return Contents(lengths, np.asarray(labels), values, corpus.unlabelled, corpus.names, corpus.format, label_column)
+
+
+def summarize(job: tuple[Piece, Float | None], how: tuple[Any, int, bool]) -> Any:
+    """What a piece, with weights of its sentences, contributes to the counts of an estimator."""
+    (piece, weights), (estimator, label_column, partial) = job, how
+    corpus = piece.columns().without_empty()
+    return estimator.summarize(corpus, None, weights, label_column=label_column, partial=partial)
 
 
 @dataclass(frozen=True)
@@ -116,7 +128,19 @@ class Span:
 
     @property
     def key(self) -> _Key:
+        """What it is kept under."""
         return self.corpus, self.number
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Its first sentence and its end, in sentences of the corpus."""
+        return self.first, self.first + self.runs[-1][1]
+
+    @property
+    def name(self) -> str:
+        """What messages call it: the part that it begins with."""
+        piece, first, _ = self.parts[0]
+        return f"{piece.name} (from sentence {first + 1:,} on)" if first else piece.name
 
     def columns(self) -> Columns:
         """The sentences of the group."""
@@ -155,7 +179,7 @@ class State:
     blocks: AttributeBlocks | None = None
     firsts: Int64 = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     n_keys: int = 0
-    encoded: EncodedCorpus | None = None
+    encoded: Any = None  # an EncodedCorpus, or rows
     objective: tuple[str, Objective] | None = None
     member: tuple[str, Any] | None = None  # of a training in rounds, by its name
 
@@ -240,13 +264,23 @@ def set_up(job: Setup, encoder: TemplateEncoder) -> str:
         assert state.blocks is not None
         encoded = state.blocks.encoded(*encoder.scopes(), state.firsts, job.numbers)
         state.encoded, state.blocks = encoder.scoped(encoded), None
-    if (losses := job.losses) is not None and (state.objective is None or state.objective[0] != losses.name):
+    arm(state, job.losses)
+    return digest(state.encoded.arrays())
+
+
+def kept(key: _Key) -> State:
+    """What this process keeps of a group, from now on at least."""
+    return _states.setdefault(key, State())
+
+
+def arm(state: State, losses: Losses | None) -> None:
+    """Have the objective of a group that has been read."""
+    if losses is not None and (state.objective is None or state.objective[0] != losses.name):
         objective = Objective(
             losses.features, state.encoded, losses.gold, losses.criterion, losses.penalties, 0.0,
             losses.sequence_weights, 1, losses.single_precision, cuts=losses.cuts,
         )  # fmt: skip
         state.objective, state.member = (losses.name, objective), None
-    return digest(state.encoded.arrays())
 
 
 def digest(arrays: Sequence[Array | None]) -> str:
@@ -318,18 +352,21 @@ class Pass:
 
 
 def pass_over(job: Pass) -> Any:
-    """What the shards of a group give, one after the other; None if single precision is not used."""
-    state = state_of(job.span_key, job.losses)
+    """Seconds, and what the shards of a group give, one after the other: None if single precision is not used."""
+    began, state = time.perf_counter(), state_of(job.span_key, job.losses)
     if state is None or state.objective is None:
         return LOST
     objective, weights = state.objective[1], np.asarray(job.weights)
     try:
+        found: Any
         if job.kind == "single":
-            return objective.single_parts(weights)
-        if job.kind == "value":
-            return objective.single_values(weights)
-        if job.kind == "totals":
-            return objective.double_totals(weights)
-        return [(value, gradient.copy()) for value, gradient in objective.double_parts(weights, job.totals)]
+            found = objective.single_parts(weights)
+        elif job.kind == "value":
+            found = objective.single_values(weights)
+        elif job.kind == "totals":
+            found = objective.double_totals(weights)
+        else:
+            found = [(value, gradient.copy()) for value, gradient in objective.double_parts(weights, job.totals)]
+        return time.perf_counter() - began, found
     except InfeasibleError as error:
         raise InfeasibleError(job.first + error.sequence, error.hint) from None
