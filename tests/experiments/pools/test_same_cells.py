@@ -194,6 +194,30 @@ def test_a_cluster_that_fails_ends_what_waits_for_it():
         dict(pool.run({"one": Job("tags", (), {"criterion": "hmm"})}))
 
 
+def test_a_cluster_that_fails_is_no_reason_to_leave_a_criterion_out(corpora):
+    class Failing(Local):
+        def stream(self, function, jobs, **how):
+            yield from ()
+            raise ClusterError("the cluster has had no worker for 60 s")
+
+    how = {"criteria": "cll,hmm", "tagger": Tagger(template="words"), "quick": True}
+    with ClusterPool(Failing(2)) as pool, pytest.raises(ClusterError, match="no worker"):
+        compare(corpora[0], None, corpora[1], None, corpora[2], **how, pool=pool)
+
+
+def test_data_are_sent_once(corpora):
+    class Counting(Local):
+        def share(self, value):
+            values.append(value)
+            return super().share(value)
+
+    values = []
+    how = {"criteria": "cll,memm,hmm", "tagger": Tagger(template="words"), "quick": True, "halving": [0.5, 1]}
+    with ClusterPool(Counting(2)) as pool:
+        compare(corpora[0], None, corpora[1], None, corpora[2], **how, sizes=[0.5, 0.7], pool=pool, draws=10)
+    assert len(values) == len(set(map(id, values))) == 4, "all training data, two parts of it, dev data"
+
+
 def test_pool_and_jobs_are_two_ways_to_say_it(corpora):
     with pytest.raises(OptionError, match="both say"):
         tune(corpora[0], X_dev=corpora[1], grid={"l2": [1.0]}, jobs=2, pool=ThreadPool(2))

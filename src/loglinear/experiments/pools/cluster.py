@@ -31,7 +31,7 @@ from loglinear.experiments.pools.pool import (
     Pool,
     Stopped,
 )
-from loglinear.experiments.pools.shared import pickled, unpickled
+from loglinear.experiments.pools.shared import Shared, pickled, unpickled
 from loglinear.scale.cluster import engine, sent
 from loglinear.system import temporary_folder
 
@@ -60,7 +60,8 @@ class ClusterPool(Pool):
         self._pump: threading.Thread | None = None
         self._new: list[engine.Work] = []
         self._answers: list[SimpleQueue[Any] | None] = []  # of each work, until it is there
-        self._shared: dict[str, engine.Shared] = {}  # by digest
+        self._shared: dict[str, engine.Shared] = {}  # by token or digest
+        self._kept: dict[str, Shared[Any]] = {}  # so that the same value has the same token
         self._failure: BaseException | None = None
 
     @property
@@ -87,6 +88,7 @@ class ClusterPool(Pool):
         import cloudpickle
 
         data, needed = pickled(job, cloudpickle.dumps)
+        self._kept |= needed
         files = sent.digests(job.reads)
         task = _Task(data, tuple(needed), files, job.writes, job.ALONE)
         values = [self._share(token, partial(getattr, each, "value")) for token, each in needed.items()]
