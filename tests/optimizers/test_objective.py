@@ -10,7 +10,7 @@ from loglinear.data.columns.corpus import Columns
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import TemplateSet
 from loglinear.optimizers import objective as objectives
-from loglinear.optimizers.objective import Objective, shards
+from loglinear.optimizers.objective import Cuts, Objective, shards
 from loglinear.structures.chain.features import ChainFeatures, Penalties
 from loglinear.structures.gold import Gold
 
@@ -61,7 +61,7 @@ def test_the_value_is_the_same_for_any_number_of_threads(monkeypatch):
         function = Objective(features, encoded, gold, make_criterion("cll"), Penalties.none(3), 1.0, None, n_threads)
         value, gradient = function(w)
         results.append((value, gradient.tobytes()))
-    assert len(function._shards) > 1
+    assert len(function.cuts.double) > 1
     assert results[0] == results[1] == results[2]
 
 
@@ -81,3 +81,36 @@ def test_blocks_cover_all_sequences_once():
     assert [i for first, end in blocks for i in range(first, end)] == list(range(3, 47))
     assert all(offsets[end] - offsets[first] <= 4096 or end == first + 1 for first, end in blocks)
     assert encoded.n_sequences == 50
+
+
+@given(st.lists(st.integers(1, 3000), min_size=1, max_size=60), st.integers(1_000, 50_000))
+def test_many_shards_are_added_up_as_few_are(lengths, size):
+    """Cuts of single precision are cuts of double precision, however many there are."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    before, objectives.TOKENS_OF_LARGE = objectives.TOKENS_OF_LARGE, size
+    try:
+        double, single = Cuts.by_size(offsets)
+    finally:
+        objectives.TOKENS_OF_LARGE = before
+    if offsets[-1] >= 2 * objectives.TOKENS_PER_SHARD * len(double) and len(double) == 2 * len(single):
+        assert {end for _, end in single} <= {end for _, end in double}
+
+
+@pytest.mark.parametrize("criterion", ["cll", "f-measure"])
+def test_waves_of_gradients_give_the_sums_of_all_at_once(criterion, monkeypatch):
+    monkeypatch.setattr(objectives, "TOKENS_PER_SHARD", 20)
+    rng = np.random.default_rng(3)
+    features, encoded, gold = random_problem(rng, 200)
+    w = rng.normal(size=features.n_features)
+
+    def found(single):
+        made = (
+            make_criterion(criterion) if criterion == "cll" else make_criterion(criterion).for_labels(["O", "A", "B"])
+        )
+        function = Objective(features, encoded, gold, made, Penalties.none(3), 1.0, single_precision=single)
+        value, gradient = function(w)
+        return value, gradient.tobytes()
+
+    whole = [found(single) for single in (False, True)]
+    monkeypatch.setattr(objectives, "n_alive", lambda runs, n_threads: min(len(runs), 3))
+    assert [found(single) for single in (False, True)] == whole

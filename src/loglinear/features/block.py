@@ -134,8 +134,7 @@ class FeatureBlock:
         cls, incidence: Incidence, n_attributes: int, code_pointer: Int64, position_codes: Int32, n_codes: int
     ) -> FeatureBlock:
         """The pairs that occur together; codes of position t: ``position_codes[code_pointer[t]:code_pointer[t+1]]``."""
-        pairs = observed_pairs(incidence.pointer, incidence.ids, n_attributes, code_pointer, position_codes, n_codes)
-        return cls(*pairs, n_codes)
+        return cls(*incidence.observed(n_attributes, code_pointer, position_codes, n_codes), n_codes)
 
     @classmethod
     def everything(cls, n_attributes: int, n_codes: int) -> FeatureBlock:

@@ -10,6 +10,7 @@ has a weight. :class:`Incidence` lists, for each of N positions, its attributes 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -148,6 +149,12 @@ class Incidence:
         pointer = self.pointer[first : self.n_positions + 1 if end is None else end + 1]
         return Lists(pointer, self.ids, NO_VALUES if self.values is None else self.values)
 
+    def observed(self, n_attributes: int, code_pointer: Int64, codes: Int32, n_codes: int) -> tuple[Int64, Int32]:
+        """The codes that occur with each attribute (:func:`loglinear.features.block.observed_pairs`)."""
+        from loglinear.features.block import observed_pairs  # which builds on this module
+
+        return observed_pairs(self.pointer, self.ids, n_attributes, code_pointer, codes, n_codes)
+
     def at(self, positions: Int64) -> Incidence:
         """The attributes of these ``positions`` (ascending); all others have none."""
         lengths, begins = np.zeros(self.n_positions, dtype=np.int64), self.pointer[positions]
@@ -223,6 +230,19 @@ class EncodedCorpus:
         """
         firsts = self.offsets[:-1][np.diff(self.offsets) > 0]
         return self if self.edge is None else replace(self, state=self.state.at(firsts))
+
+
+class EncodedElsewhere(EncodedCorpus, ABC):
+    """A corpus in numbers that are not in this process: it makes objectives that know where they are."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def objective(
+        self, features: Any, gold: Any, criterion: Any, penalties: Any, l2: float, sequence_weights: Float | None,
+        single_precision: bool,
+    ) -> Any:  # fmt: skip
+        """Losses and L2 penalty as a function of the weights; see :class:`loglinear.optimizers.objective.Objective`."""
 
 
 def stored_pair_features(header: Mapping[str, Any]) -> bool | str:

@@ -1,9 +1,10 @@
-"""A corpus that is kept together with its encoding, so that training need not encode it again."""
+"""Corpora that have their encoding already, so that training need not encode them again, or that are elsewhere."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,14 @@ class EncodedColumns(Columns):
     encoding: Encoding | None = field(default=None, kw_only=True)
 
 
+class ElsewhereColumns(Columns, ABC):
+    """Token rows that are not in this process, which has their sentences' lengths, their labels and all values."""
+
+    @abstractmethod
+    def fitted(self, encoder: Any, min_count: int) -> tuple[Any, EncodedCorpus]:
+        """An encoder that knows the attributes of the corpus, and the corpus in numbers, which are elsewhere, too."""
+
+
 def recipe_of(encoder: Any, min_count: int) -> str:
     """A digest of all that the encoding of a corpus depends on besides the corpus."""
     header = {"kind": encoder.kind, **encoder.to_header(), "min_count": min_count}
@@ -49,6 +58,8 @@ def recipe_of(encoder: Any, min_count: int) -> str:
 
 def fitted(encoder: Any, corpus: Columns | Attributes, min_count: int, n_threads: int) -> tuple[Any, EncodedCorpus]:
     """An encoder that knows the attributes of a training corpus, and the corpus in numbers."""
+    if isinstance(corpus, ElsewhereColumns):
+        return corpus.fitted(encoder, min_count)
     encoding = corpus.encoding if isinstance(corpus, EncodedColumns) else None
     if encoding is not None and encoding.made_by == recipe_of(encoder, min_count):
         return encoding.encoder, encoding.encoded

@@ -14,7 +14,7 @@ Some passes can be made in single precision (:class:`SinglePrecision`), which is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence, Sized
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -44,20 +44,54 @@ from loglinear.structures.segments.padded import SegmentLayout
 from loglinear.structures.structure import DenseGradient, EncodedExamples, PartFeatures
 from loglinear.system import in_threads
 
+A = TypeVar("A")
+G = TypeVar("G")
 T = TypeVar("T")
 AnyObjective = Callable[[Float], tuple[float, Float]]
 
 MOST_SHARDS = 8
 TOKENS_PER_SHARD = 2_000
+TOKENS_OF_LARGE = 1_000_000  # of a shard in single precision, where that makes more of them
 
 
 def shards(offsets: Int64, most: int = MOST_SHARDS) -> list[tuple[int, int]]:
-    """Cut S sequences into at most ``most`` runs of about the same number of positions, none of them empty."""
+    """Cut S sequences into runs of about the same number of positions, none of them empty.
+
+    There are at most ``most``, more from five million positions on: one for each million (of :data:`SHARDS`), or for
+    each half million (of :data:`MOST_SHARDS`), so that the cuts of the one are also cuts of the other.
+    """
     n_positions, n_sequences = int(offsets[-1]), len(offsets) - 1
+    most = max(most, most // SHARDS * (n_positions // TOKENS_OF_LARGE))
     n = max(1, min(most, n_positions // TOKENS_PER_SHARD, n_sequences))
     cuts = np.searchsorted(offsets, np.linspace(0, n_positions, n + 1)[1:-1])
     bounds = sorted({0, n_sequences, *cuts.tolist()})
     return list(pairwise(bounds))
+
+
+class Cuts(NamedTuple):
+    """The shards of passes in double and in single precision: runs of sequences."""
+
+    double: list[tuple[int, int]]
+    single: list[tuple[int, int]]
+
+    @classmethod
+    def by_size(cls, offsets: Int64) -> Cuts:
+        """Those of a corpus with these offsets [S + 1]."""
+        return cls(shards(offsets), shards(offsets, SHARDS))
+
+
+def n_alive(runs: Sized, n_threads: int) -> int:
+    """How many gradients are kept at a time: one for each shard, unless there are many of them."""
+    return min(len(runs), max(MOST_SHARDS, n_threads))
+
+
+def in_waves(
+    walk: Callable[[A, G], float], runs: Sequence[A], gradients: Sequence[G], n_threads: int
+) -> Iterator[tuple[float, G]]:
+    """Value and gradient of each run in order; at most as many are walked at a time as there are ``gradients``."""
+    for first in range(0, len(runs), len(gradients)):
+        wave = list(zip(runs[first : first + len(gradients)], gradients, strict=False))
+        yield from zip(in_threads(lambda each: walk(*each), wave, n_threads), gradients, strict=False)
 
 
 class Objective:
@@ -82,6 +116,8 @@ class Objective:
         Whether to use single precision where that is supported.
     n_penalised : int, optional
         Only the first ``n_penalised`` weights are penalised; all if not given.
+    cuts : Cuts, optional
+        The shards; by size if not given.
     """
 
     def __init__(
@@ -96,7 +132,9 @@ class Objective:
         n_threads: int = 1,
         single_precision: bool = False,
         n_penalised: int | None = None,
+        cuts: Cuts | None = None,
     ) -> None:
+        self.cuts = Cuts.by_size(corpus.offsets) if cuts is None else cuts
         self.n_penalised = features.n_features if n_penalised is None else n_penalised
         self.features, self.corpus, self.gold = features, corpus, gold
         self.criterion, self.penalties, self.l2 = criterion, penalties, l2
@@ -167,7 +205,7 @@ class Objective:
         """Passes in single precision, if they are supported."""
         if self._too_wide or unsupported_reason(self.criterion, self.features, self.gold) is not None:
             return None
-        return SinglePrecision(self.layout, shards(self.corpus.offsets, SHARDS))
+        return SinglePrecision(self.layout, self.cuts.single, self.n_threads)
 
     @cached_property
     def _quick_value(self) -> SinglePrecision | None:
@@ -176,15 +214,11 @@ class Objective:
             return self._quick
         if local_unsupported_reason(self.criterion, self.features, self.gold) is not None:
             return None
-        return SinglePrecision(self.layout, shards(self.corpus.offsets, SHARDS))
-
-    @cached_property
-    def _shards(self) -> list[tuple[int, int]]:
-        return shards(self.corpus.offsets)
+        return SinglePrecision(self.layout, self.cuts.single, self.n_threads)
 
     @cached_property
     def _gradients(self) -> list[DenseGradient]:
-        return [self.part_features.dense_gradient() for _ in self._shards]
+        return [self.part_features.dense_gradient() for _ in range(n_alive(self.cuts.double, self.n_threads))]
 
     def use_double_precision(self) -> bool:
         """Use double precision from now on; False if that makes no difference."""
@@ -216,39 +250,78 @@ class Objective:
         return found + self.l2 * float(np.sum(weights[: self.n_penalised] ** 2))
 
     def _in_blocks(self, weights: Float) -> tuple[float, Float]:
-        laid_out, criterion = self.part_features.lay_out(weights, self.penalties), self.criterion
+        totals, criterion = self.totals(weights), self.criterion
+        values, gradient = [], self._gradients[0].vector
+        for k, (value, part) in enumerate(self.double_parts(weights, totals)):
+            values.append(value)
+            if k == 0:
+                gradient = part if len(self.cuts.double) <= len(self._gradients) else part.copy()
+            else:
+                gradient += part
         if isinstance(criterion, CorpusCriterion):
-            totals = np.sum(self._over_shards(self._totals, laid_out, criterion.totals), axis=0)
-            self._over_shards(self._add_gradients, laid_out, partial(_without_losses, criterion.gradient, totals))
-            value = criterion.loss(totals)
-        else:
-            value = float(sum(self._over_shards(self._add_gradients, laid_out, criterion.evaluate)))
-        gradient = self._gradients[0].vector
-        for other in self._gradients[1:]:
-            gradient += other.vector
-        return value, gradient
+            assert totals is not None
+            return criterion.loss(totals), gradient
+        return float(sum(values)), gradient
 
-    def _over_shards(self, walk: Callable[[int, Any, Any], T], laid_out: Any, function: Any) -> list[T]:
-        """What walking each shard with a function of its blocks gives, in their order."""
-        shards = range(len(self._shards))
-        return in_threads(lambda shard: walk(shard, laid_out, function), shards, self.n_threads)
+    # -- shard by shard ----------------------------------------------------------------------------------------------
 
-    def _totals(self, shard: int, laid_out: Any, totals_of: Callable[..., Float]) -> Float:
-        return np.sum([found for _, _, found in self._in_shard(shard, laid_out, totals_of)], axis=0)
+    def totals(self, weights: Float) -> Float | None:
+        """What a criterion of the corpus as a whole sums up first [K]; None for any other."""
+        return np.sum(self.double_totals(weights), axis=0) if isinstance(self.criterion, CorpusCriterion) else None
 
-    def _add_gradients(self, shard: int, laid_out: Any, evaluate: Callable[..., tuple[Float, Any]]) -> float:
-        gradient = self._gradients[shard]
+    def double_totals(self, weights: Float) -> list[Float]:
+        """The totals [K] of each shard."""
+        assert isinstance(self.criterion, CorpusCriterion)
+        laid_out, totals_of = self.part_features.lay_out(weights, self.penalties), self.criterion.totals
+        runs = self.cuts.double
+        return in_threads(lambda run: self._totals(run, laid_out, totals_of), runs, self.n_threads)
+
+    def double_parts(self, weights: Float, totals: Float | None) -> Iterator[tuple[float, Float]]:
+        """Losses and gradient [D] of each shard in order; the arrays of gradients are used again."""
+        laid_out, criterion = self.part_features.lay_out(weights, self.penalties), self.criterion
+        evaluate: Any = criterion.evaluate
+        if isinstance(criterion, CorpusCriterion):
+            evaluate = partial(_without_losses, criterion.gradient, totals)
+
+        def walk(run: tuple[int, int], gradient: DenseGradient) -> float:
+            return self._add_gradient(run, gradient, laid_out, evaluate)
+
+        yield from ((v, g.vector) for v, g in in_waves(walk, self.cuts.double, self._gradients, self.n_threads))
+
+    def single_parts(self, weights: Float) -> list[tuple[float, Float32]] | None:
+        """The same in single precision, of which the gradients are copies; None where that is not used."""
+        if not self._single_precision or self._quick is None:
+            return None
+        quick = self._quick
+        return [
+            (value, quick.layout.vector(*parts).astype(np.float32))
+            for value, parts in quick.parts(weights, self.n_threads)
+        ]
+
+    def single_values(self, weights: Float) -> list[float] | None:
+        """Losses of each shard in single precision; None where that is not used."""
+        quick = self._quick_value if self._single_precision else None
+        return None if quick is None else quick.values(weights, self.n_threads)
+
+    def _totals(self, run: tuple[int, int], laid_out: Any, totals_of: Callable[..., Float]) -> Float:
+        return np.sum([found for _, _, found in self._in_shard(run, laid_out, totals_of)], axis=0)
+
+    def _add_gradient(
+        self, run: tuple[int, int], gradient: DenseGradient, laid_out: Any, evaluate: Callable[..., tuple[Float, Any]]
+    ) -> float:
         gradient.reset()
         total = 0.0
-        for first, end, (losses, parts) in self._in_shard(shard, laid_out, evaluate):
+        for first, end, (losses, parts) in self._in_shard(run, laid_out, evaluate):
             total += float(losses.sum())
             gradient.add(self.corpus, first, end, parts)
         gradient.finish()
         return total
 
-    def _in_shard(self, shard: int, laid_out: Any, function: Callable[..., T]) -> Iterator[tuple[int, int, T]]:
+    def _in_shard(
+        self, run: tuple[int, int], laid_out: Any, function: Callable[..., T]
+    ) -> Iterator[tuple[int, int, T]]:
         """First example and end of each block, and a function of its structure, scores, annotation and weights."""
-        for first, end in self.part_features.blocks(self.corpus.offsets, *self._shards[shard]):
+        for first, end in self.part_features.blocks(self.corpus.offsets, *run):
             lo, hi = int(self.corpus.offsets[first]), int(self.corpus.offsets[end])
             structure = self.part_features.structure(self.corpus, first, end)
             scores = self.part_features.scores(laid_out, self.corpus, first, end)
@@ -323,46 +396,53 @@ class SinglePrecision:
     layout : Layout
     shards : list of (int, int)
         Runs of sequences.
+    n_threads : int
+        Threads of most calls.
     """
 
-    def __init__(self, layout: Layout, shards: list[tuple[int, int]]) -> None:
-        self.layout = layout
+    def __init__(self, layout: Layout, shards: list[tuple[int, int]], n_threads: int = 1) -> None:
+        self.layout, self._n_threads = layout, n_threads
         self._sequences = [np.arange(first, end, dtype=np.int64) for first, end in shards]
 
     @cached_property
     def _gradients(self) -> list[PaddedWeights]:
-        return [self.layout.zeros() for _ in self._sequences]
+        return [self.layout.zeros() for _ in range(n_alive(self._sequences, self._n_threads))]
+
+    def values(self, weights: Float, n_threads: int) -> list[float]:
+        """Losses of each shard, nan or infinite if the scores exceed the range of single precision."""
+        layout, laid_out = self.layout, self.layout.lay_out(weights)
+        return in_threads(lambda sequences: layout.losses(sequences, laid_out), self._sequences, n_threads)
 
     def value(self, weights: Float, n_threads: int) -> float | None:
         """The value alone, which takes neither a pass backward nor the memory of gradients."""
-        layout, laid_out = self.layout, self.layout.lay_out(weights)
-        values = in_threads(lambda sequences: layout.losses(sequences, laid_out), self._sequences, n_threads)
-        total = float(sum(values))
+        total = float(sum(self.values(weights, n_threads)))
         return total if np.isfinite(total) else None
+
+    def parts(self, weights: Float, n_threads: int) -> Iterator[tuple[float, PaddedWeights]]:
+        """Losses and gradient of each shard in order; the arrays of gradients are used again."""
+        layout, laid_out = self.layout, self.layout.lay_out(weights)
+        assert not isinstance(layout, LocalLayout), "its criteria have no gradient in single precision"
+
+        def walk(sequences: Int64, gradient: PaddedWeights) -> float:
+            for part in gradient:
+                part.fill(0.0)
+            return layout.evaluate(sequences, laid_out, gradient)
+
+        yield from in_waves(walk, self._sequences, self._gradients, n_threads)
 
     def __call__(self, weights: Float, n_threads: int) -> tuple[float, Float] | None:
         """Value and gradient [D]; None if the scores exceed the range of single precision."""
-        layout, laid_out = self.layout, self.layout.lay_out(weights)
-        assert not isinstance(layout, LocalLayout), "its criteria have no gradient in single precision"
-        for part in (part for gradient in self._gradients for part in gradient):
-            part.fill(0.0)
-        values = in_threads(
-            lambda k: layout.evaluate(self._sequences[k], laid_out, self._gradients[k]),
-            range(len(self._sequences)),
-            n_threads,
-        )
+        values: list[float] = []
+        totals: list[Float] = []
+        for value, parts in self.parts(weights, n_threads):
+            if not values:
+                totals = [part.astype(np.float64) for part in parts]
+            else:
+                for total, part in zip(totals, parts, strict=True):
+                    total += part
+            values.append(value)
         value = float(sum(values))
-        if not np.isfinite(value):
-            return None
-        return value, layout.vector(*(_total(parts) for parts in zip(*self._gradients, strict=True)))
-
-
-def _total(parts: tuple[Float32, ...]) -> Float:
-    """Sum in double precision, in order."""
-    total = parts[0].astype(np.float64)
-    for part in parts[1:]:
-        total += part
-    return total
+        return (value, self.layout.vector(*totals)) if np.isfinite(value) else None
 
 
 # ----------------------------------------------------------------------------------------------------------------------

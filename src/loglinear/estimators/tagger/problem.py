@@ -24,7 +24,7 @@ from loglinear.estimators.options import OBSERVED_ONLY, read_class_weight
 from loglinear.estimators.tagger.inputs import Annotation, Corpus, Encoder, checked_weights, encoder_for
 from loglinear.estimators.tagger.model import ChainModel, SequenceModel, TrainingData, check_size, model_class
 from loglinear.estimators.tagger.training import HmmTraining, even_base, label_names
-from loglinear.features.encoding import concatenated, lists_of
+from loglinear.features.encoding import EncodedElsewhere, concatenated, lists_of
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.features.templates.language import TemplateSet
 from loglinear.generative.base import BASES, Base, HmmBase, OwnBase, Sampling, is_own, read_base
@@ -192,6 +192,10 @@ class Problem:
             counts = model.counts(self.encoded, self.gold.labels)
             objective = MEstimationObjective(counts, self.base_counts(counts, n_threads), l2, self.sequence_weights)
             return objective.by(criterion)
+        if isinstance(self.encoded, EncodedElsewhere):
+            return self.encoded.objective(
+                model.features, self.gold, criterion, model.penalties, l2, self.sequence_weights, single_precision
+            )
         losses = Objective(
             model.features, self.encoded, self.gold, criterion, model.penalties, l2, self.sequence_weights, n_threads,
             single_precision,

@@ -1,0 +1,328 @@
+"""What workers do: read pieces, number the attributes of a group of shards, and pass over it.
+
+A *group* is a run of sentences of the corpus, made of whole shards. A process keeps the encodings of its groups, and
+the objectives over them, between jobs. They are a cache: a job that does not find what it needs says so (:data:`LOST`),
+and is sent again behind a :class:`Setup`, from which any process makes the same.
+
+Attributes have numbers of the group's own, in the order of those of the whole corpus, and so do features. Every
+attribute that occurs has all its features, so that scores and gradients are sums of the same numbers in the same order
+as on one machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from loglinear.arrays import Array, Float, Int32, Int64
+from loglinear.data import Columns
+from loglinear.errors import InfeasibleError
+from loglinear.features.block import observed_pairs
+from loglinear.features.encoding import AttributeBlocks, EncodedCorpus
+from loglinear.features.templates.encoder import Group, TemplateEncoder
+from loglinear.features.templates.hashed import HashedTemplateEncoder
+from loglinear.optimizers.objective import Cuts, Objective
+from loglinear.scale.cluster.source import Piece
+from loglinear.structures.gold import Gold
+
+LOST = "lost"
+_Key = tuple[str, int]  # of a corpus and a group of it
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the driver has to know of a piece.
+
+    Parameters
+    ----------
+    lengths : int32 [S]
+    labels : int32 [N]
+        Numbers of the values of the label column.
+    values : list of lists of str
+        The distinct values of each column, in order of first occurrence.
+    unlabelled, names, format
+        As of :class:`~loglinear.data.Columns`.
+    """
+
+    lengths: Int32
+    labels: Int32
+    values: list[list[str]]
+    unlabelled: int | None
+    names: list[str] | None
+    format: str
+
+
+def read_piece(job: tuple[Piece, int]) -> Contents:
+    """The contents of a piece whose labels are in a column."""
+    piece, label_column = job
+    corpus = piece.columns().without_empty()
+    labels = np.zeros(0, dtype=np.int32)
+    if corpus.n_tokens:
+        labels = corpus.column(label_column).ids
+    values = [column.values for column in corpus.columns] if corpus.n_tokens else []
+    lengths = np.diff(corpus.offsets).astype(np.int32)
+    return Contents(lengths, np.asarray(labels), values, corpus.unlabelled, corpus.names, corpus.format)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A position of a piece, and what is wrong there."""
+
+    piece: Piece
+    position: int
+    message: str
+
+
+def error_at(job: Place) -> Exception:
+    """The error of a position, with its file and line."""
+    corpus = job.piece.columns().without_empty()
+    make = getattr(job.piece, "error_at", None)
+    return corpus.error(job.message, job.position) if make is None else make(corpus, job.message, job.position)
+
+
+# -- attributes --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Span:
+    """A group of shards.
+
+    Parameters
+    ----------
+    corpus : str
+        Which corpus.
+    number : int
+        Which group of it.
+    first : int
+        Number of its first sentence.
+    parts : list of (Piece, int, int)
+        Pieces, with the first and the end of their sentences.
+    runs : list of (int, int)
+        Its part of the runs in which the whole corpus is encoded: number of the run, end in sentences of the group.
+    """
+
+    corpus: str
+    number: int
+    first: int
+    parts: list[tuple[Piece, int, int]]
+    runs: list[tuple[int, int]]
+
+    @property
+    def key(self) -> _Key:
+        return self.corpus, self.number
+
+    def columns(self) -> Columns:
+        """The sentences of the group."""
+        corpora = []
+        for piece, first, end in self.parts:
+            corpus = piece.columns().without_empty()
+            whole = (first, end) == (0, corpus.n_sentences)
+            corpora.append(corpus if whole else corpus.select(np.arange(first, end)))
+        return corpora[0] if len(corpora) == 1 else Columns.concatenated(corpora, corpora[0].name)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The attributes of a group.
+
+    Parameters
+    ----------
+    keys : list of int32 [A_g, M_g]
+        Of each set of templates with the same literal text, the attributes as tuples of numbers of values, in order of
+        first occurrence; of an encoder into buckets, the buckets, ascending, alone.
+    segments : list of lists of (int, int, int)
+        Where those were found first: number of the run, of the template in its set, and how many.
+    counts : int64 [A] or None
+        How often each of all these occurs, if that matters.
+    """
+
+    keys: list[Int32]
+    segments: list[list[tuple[int, int, int]]]
+    counts: Int64 | None
+
+
+@dataclass
+class State:
+    """What a process keeps of a group."""
+
+    blocks: AttributeBlocks | None = None
+    firsts: Int64 = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    n_keys: int = 0
+    encoded: EncodedCorpus | None = None
+    objective: tuple[str, Objective] | None = None
+
+
+_states: dict[_Key, State] = {}
+
+
+def find_attributes(job: tuple[Span, bool], encoder: TemplateEncoder) -> Found:
+    """The attributes of a group, given an encoder that knows all values of the corpus; with their counts, if asked."""
+    span, with_counts = job
+    corpus, state = span.columns(), State()
+    observing = encoder._observing
+    state.blocks = blocks = AttributeBlocks(len(observing), corpus.offsets)
+    if isinstance(encoder, HashedTemplateEncoder):
+        state.blocks, state.firsts = encoder._hashed(corpus, 1), encoder._firsts
+        state.n_keys = 1 << encoder.buckets.bits
+        used = np.flatnonzero(state.blocks.counts(state.firsts, state.n_keys)).astype(np.int32)
+        _states[span.key] = state
+        return Found([used[:, None]], [], None)
+    firsts = [0, *(end for _, end in span.runs[:-1])]
+    blocks.runs = [(first, end) for first, (_, end) in zip(firsts, span.runs, strict=True)]
+    values = encoder._observe_values(corpus)
+    groups = [Group.empty(len(template.macros)) for template in encoder.group_templates]
+    segments: list[list[tuple[int, int, int]]] = [[] for _ in groups]
+    for g, group in enumerate(groups):
+        members = [k for k, own in enumerate(encoder._group_of) if own == g]
+        for (number, _), (first, end) in zip(span.runs, blocks.runs, strict=True):
+            block, offsets = blocks.block(first, end), corpus.offsets[first : end + 1]
+            for place, k in enumerate(members):
+                before = group.n_keys
+                group.locate(values, offsets, encoder._macros[k], block[k], grow=True)
+                if group.n_keys > before:
+                    segments[g].append((number, place, group.n_keys - before))
+    bases = np.concatenate([[0], np.cumsum([group.n_keys for group in groups])]).astype(np.int64)
+    state.firsts, state.n_keys = bases[encoder._group_of], int(bases[-1])
+    counts = blocks.counts(state.firsts, state.n_keys) if with_counts else None
+    _states[span.key] = state
+    return Found([group.used.copy() for group in groups], segments, counts)
+
+
+# -- setting up --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What an objective over a group is made of; features, annotation and weights are the group's own."""
+
+    name: str
+    features: Any
+    gold: Gold
+    criterion: Any
+    penalties: Any
+    sequence_weights: Float | None
+    cuts: Cuts
+    single_precision: bool
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What makes a process able to pass over a group.
+
+    Parameters
+    ----------
+    span : Span
+    numbers : int32
+        The group's own number of each attribute that :func:`find_attributes` found, -1 if it is left out.
+    losses : Losses or None
+    """
+
+    span: Span
+    numbers: Int32
+    losses: Losses | None = None
+
+
+def set_up(job: Setup, encoder: TemplateEncoder) -> str:
+    """Encode a group, and make its objective; a digest of the encoding."""
+    state = _states.get(job.span.key)
+    if state is None or state.encoded is None:
+        if state is None or state.blocks is None:
+            find_attributes((job.span, False), encoder)
+            state = _states[job.span.key]
+        assert state.blocks is not None
+        encoded = state.blocks.encoded(*encoder.scopes(), state.firsts, job.numbers)
+        state.encoded, state.blocks = encoder.scoped(encoded), None
+    if (losses := job.losses) is not None and (state.objective is None or state.objective[0] != losses.name):
+        objective = Objective(
+            losses.features, state.encoded, losses.gold, losses.criterion, losses.penalties, 0.0,
+            losses.sequence_weights, 1, losses.single_precision, cuts=losses.cuts,
+        )  # fmt: skip
+        state.objective = losses.name, objective
+    return digest(state.encoded.arrays())
+
+
+def digest(arrays: Sequence[Array | None]) -> str:
+    """SHA-256 of arrays."""
+    sha256 = hashlib.sha256()
+    for array in arrays:
+        sha256.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+    return sha256.hexdigest()
+
+
+def forget(job: _Key) -> None:
+    """Free what is kept of a group."""
+    _states.pop(job, None)
+
+
+# -- passes ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Observe:
+    """Which pairs of attribute and code occur together; codes as :func:`~loglinear.features.block.observed_pairs`."""
+
+    span_key: _Key
+    edge: bool
+    n_attributes: int
+    code_pointer: Int64
+    codes: Int32
+    n_codes: int
+
+
+def observe(job: Observe) -> tuple[Int64, Int32] | str:
+    """Distinct codes of each of the group's attributes: a pointer and the codes."""
+    state = _states.get(job.span_key)
+    if state is None or state.encoded is None:
+        return LOST
+    incidence = state.encoded.edge if job.edge else state.encoded.state
+    assert incidence is not None
+    return observed_pairs(incidence.pointer, incidence.ids, job.n_attributes, job.code_pointer, job.codes, job.n_codes)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass over a group.
+
+    Parameters
+    ----------
+    span_key, first, losses
+        Which group, its first sentence, and the name of its objective.
+    kind : str
+        ``single`` precision, ``double``, ``value`` in single precision, or ``totals``.
+    weights : float64 or float32
+        Those of the group's features.
+    totals : float64 or None
+        Of a criterion of the corpus as a whole.
+    """
+
+    span_key: _Key
+    first: int
+    losses: str
+    kind: str
+    weights: Array
+    totals: Float | None = None
+
+
+def pass_over(job: Pass) -> Any:
+    """What the shards of a group give, one after the other; None if single precision is not used."""
+    state = _states.get(job.span_key)
+    if state is None or state.objective is None or state.objective[0] != job.losses:
+        return LOST
+    objective, weights = state.objective[1], np.asarray(job.weights)
+    try:
+        if job.kind == "single":
+            return objective.single_parts(weights)
+        if job.kind == "value":
+            return objective.single_values(weights)
+        if job.kind == "totals":
+            return objective.double_totals(weights)
+        return [(value, gradient.copy()) for value, gradient in objective.double_parts(weights, job.totals)]
+    except InfeasibleError as error:
+        raise InfeasibleError(job.first + error.sequence, error.hint) from None
