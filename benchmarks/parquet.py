@@ -42,7 +42,7 @@ from loglinear.scale.tables import Labelling, tag_file
 TRAIN = 5000  # sentences that the model learns from
 PART = 4000  # sentences of a row group
 NAMES = ("tokens", "pos")
-FILES = 8  # of several
+FILES = 4  # of several
 
 
 def write_data(folder: Path, n_sentences: int, n_tokens: int) -> int:

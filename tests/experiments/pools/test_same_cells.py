@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from loglinear import Classifier, Tagger, compare, tune
-from loglinear.errors import ClusterError, LoglinearError, OptionError
+from loglinear.errors import ClusterError, DataError, LoglinearError, OptionError
 from loglinear.experiments.path import regularisation_path
 from loglinear.experiments.pools import cluster as clusters
 from loglinear.experiments.pools.cluster import ClusterPool
@@ -164,6 +164,14 @@ def test_files_that_a_worker_does_not_see_go_along_once(files, tmp_path, monkeyp
         monkeypatch.setattr(sent, "_place", blind(sent._place, set(files)))
         unseen = dict(pool.run(jobs_of(files, tmp_path)))
     assert untimed(unseen) == untimed(seen) and sorted(sizes) == sorted(files) and there is sent.digest_of
+
+
+def test_errors_name_files_as_the_driver_does(files, monkeypatch):
+    Path(files[0]).write_text("a b c\nd\n", encoding="utf-8")
+    monkeypatch.setattr(sent, "_place", blind(sent._place, set(files)))
+    with ClusterPool(Local(1)) as pool, pytest.raises(DataError) as caught:
+        pool.do("cell", Job("entities", files, {"criterion": "hmm"}))
+    assert str(caught.value).startswith(f"{files[0]}:2: ")
 
 
 def blind(place, unseen):

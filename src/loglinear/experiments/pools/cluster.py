@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from loglinear.data import atomic_output
-from loglinear.errors import ClusterError, LoglinearError
+from loglinear.errors import ClusterError, DataError, LoglinearError
 from loglinear.experiments.pools.pool import (
     POLL_SECONDS,
     SECONDS_BETWEEN,
@@ -244,9 +244,23 @@ def do_task(task: _Task, *values: Any) -> _Answer | sent.Missing | LoglinearErro
             written = {path: Path(place).read_bytes() for path, place in targets.items() if os.path.exists(place)}
             return _Answer(result, written)
     except LoglinearError as error:
-        return error
+        return _as_named(error, places)
     except MemoryError:
         return OutOfMemory("a worker ran out of memory; give workers more, or do fewer trainings at a time on each")
+
+
+def _as_named(error: LoglinearError, places: Mapping[str, str]) -> LoglinearError:
+    """The error with the driver's paths in the place of those here."""
+
+    def named(text: Any) -> Any:
+        for path, place in places.items():
+            text = text.replace(place, path) if isinstance(text, str) else text
+        return text
+
+    error.args = tuple(map(named, error.args))
+    if isinstance(error, DataError):
+        error.message, error.file = named(error.message), named(error.file)
+    return error
 
 
 class _Watch:
