@@ -210,6 +210,16 @@ def read_template(name: str | None) -> str | Path | TemplateSet | None:
     return Path(name) if has_names(template_file(name)) else load_template(Path(name))
 
 
+@contextmanager
+def releasing(corpus: Any) -> Iterator[None]:
+    """Let a corpus that is elsewhere be forgotten there at the end of the block."""
+    try:
+        yield
+    finally:
+        if (release := getattr(corpus, "release", None)) is not None:
+            release()
+
+
 def choose_template(
     tagger: Tagger | LocalTagger,
     template: str | Path | TemplateSet | None,
@@ -396,6 +406,7 @@ def summarise(
     objective: str = "",
     metric: str = "",
     memory: str = "",
+    cluster: str = "",
     seconds: float | None = None,
     following: str,
 ) -> None:
@@ -417,6 +428,7 @@ def summarise(
         "objective": objective,
         "dev score": "" if score is None else f"{score_text(score)}{metric} at iteration {at}, whose weights are kept",
         "memory": memory,
+        "cluster": cluster,
         "pruned": "" if pruned is None else f"{100 * pruned:.2f} on the dev data",
         **({} if output is None else written(output, following)),
     }

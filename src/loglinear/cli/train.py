@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from loglinear.data import Attributes, Columns
     from loglinear.estimators.tagger.estimator import Tagger
     from loglinear.estimators.tagger.local import LocalTagger
+    from loglinear.scale.cluster.engine import Cluster
 
 
 INIT = "model to start from, or a criterion (m-estimation) to train one by first"
@@ -58,6 +59,14 @@ def train_command(
         int | None,
         typer.Option(min=1, help="Train only this many features, the most informative of --init.", rich_help_panel=RUN),
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Train on a Dask cluster: tcp://HOST:PORT of its scheduler, or local:N for N processes here.",
+            rich_help_panel=RUN,
+        ),
+    ] = None,
     grow: Annotated[
         bool,
         typer.Option(
@@ -89,10 +98,19 @@ def train_command(
     loglinear train train.txt -o svm.model --template chunking --classifier LinearSVC:C=0.3 --dev dev.txt
     loglinear train 'parts/*.gz' -o large.model --template chunking --memory 2G   (larger than memory)
     loglinear train encoded/ -o large.model --memory 2G   (what loglinear encode has written)
+    loglinear train 'parts/*.gz' -o large.model --template chunking --cluster tcp://10.0.0.1:8786
     """
     out = common.console(run.quiet)
     with pages.paging():
-        _train(train, output, model, run, files, given, dev_split, classifier, keep, grow, out)
+        if cluster is None:
+            _train(train, output, model, run, files, given, dev_split, classifier, keep, grow, out)
+            return
+        if classifier is not None:
+            raise OptionError("--cluster: a classifier of scikit-learn's is trained on one machine; leave it out")
+        from loglinear.scale.cluster.engine import open_cluster
+
+        with open_cluster(cluster, say=out.print) as opened:
+            _train(train, output, model, run, files, given, dev_split, None, keep, grow, out, opened)
 
 
 def _train(
@@ -107,6 +125,7 @@ def _train(
     keep: int | None,
     grow: bool,
     out: common.Screen,
+    cluster: Cluster | None = None,
 ) -> None:
     from loglinear import mapped
     from loglinear.criteria.criterion import CRITERIA
@@ -131,14 +150,17 @@ def _train(
             f"--template {model.template}: criterion {model.criterion!r} counts, and uses no features; leave it out"
         )
     template = common.read_template(model.template)  # a mistake in it is reported before the data is read
-    corpus, dev, weights = _read(train, files, run, dev_split, model.seed, out, tagger, given)
+    if cluster is not None and dev_split is not None:
+        raise OptionError("--dev-split: sentences on a cluster cannot be chosen; give --dev FILE")
+    corpus, dev, weights = _read(train, files, run, dev_split, model.seed, out, tagger, given, cluster)
     if learns_weights and not (template is None and tagger.template is not None):
         common.choose_template(tagger, template, corpus, files, out)
     metric = {"f1": "F1", "auto": "score"}.get(model.metric, model.metric)
-    common.fit(
-        tagger, corpus, run, out, output=output, metric=metric,
-        X_dev=dev, sample_weight=weights, keep=keep, grow=grow, label_column=files.label_column, partial=files.partial,
-    )  # fmt: skip
+    with common.releasing(corpus):
+        common.fit(
+            tagger, corpus, run, out, output=output, metric=metric, X_dev=dev, sample_weight=weights, keep=keep,
+            grow=grow, label_column=files.label_column, partial=files.partial,
+        )  # fmt: skip
     tagger.data_ = files.said(train)
     common.save(tagger, output)
     common.summarise(
@@ -146,6 +168,7 @@ def _train(
         data=_data(corpus, len(tagger.classes_)),
         features=_features(tagger),
         memory=mapped.said(),
+        cluster=str(getattr(corpus, "report", "")),
         following="loglinear eval TEST --model MODEL;  loglinear tag MODEL FILE;  loglinear inspect MODEL",
     )  # fmt: skip
 
@@ -251,6 +274,7 @@ def _read(
     out: common.Screen,
     tagger: Tagger | None = None,
     given: Given | None = None,
+    cluster: Cluster | None = None,
 ) -> tuple[Columns | Attributes, Columns | Attributes | None, Float | None]:
     """Training data, dev data or None, and the sentences' weights or None; an encoded corpus brings options along."""
     from loglinear.scale.encoded import is_encoded, read_parts
@@ -258,7 +282,16 @@ def _read(
     corpus: Columns | Attributes
     with common.working(out, f"reading {train}"):
         if is_encoded(train) and tagger is not None and given is not None:
+            if cluster is not None:
+                raise OptionError(f"{train} is an encoded folder; on a cluster give the files it was made from")
             corpus = _opened(train, files, tagger, given)
+        elif cluster is not None:
+            from loglinear.scale.cluster.corpus import ClusterColumns
+            from loglinear.scale.cluster.source import pieces_of
+
+            place = None if files.column is not None else files.label_column
+            corpus = ClusterColumns.read(cluster, pieces_of(train, files.read, files.format), place)
+            corpus.say, files.label_column = out.print, corpus.label_column
         else:
             corpus = read_parts([train], files.read)
         weights = files.sentence_weights(len(corpus))

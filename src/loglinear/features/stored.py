@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +49,14 @@ class ElsewhereColumns(Columns, ABC):
     @abstractmethod
     def fitted(self, encoder: Any, min_count: int) -> tuple[Any, EncodedCorpus]:
         """An encoder that knows the attributes of the corpus, and the corpus in numbers, which are elsewhere, too."""
+
+    @abstractmethod
+    def check(self, options: Any, **keywords: Any) -> None:
+        """Refuse what cannot be trained there: an estimator's ``options``, and ``keywords`` of its fit."""
+
+    @abstractmethod
+    def summaries(self, estimator: Any, sample_weight: Any, label_column: int, partial: bool) -> Iterable[Any]:
+        """What the parts contribute to a model of counts (``estimator.summarize``), in their order."""
 
 
 def recipe_of(encoder: Any, min_count: int) -> str:

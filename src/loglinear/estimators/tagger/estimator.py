@@ -53,6 +53,7 @@ from loglinear.estimators.tagger.training import (
     opening_tagger,
     start_weights,
 )
+from loglinear.features.stored import ElsewhereColumns
 from loglinear.features.templates.encoder import TemplateEncoder
 from loglinear.generative.base import is_own
 from loglinear.generative.em import EMState
@@ -166,6 +167,11 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
             what = "goes without keep" if keep is not None else "needs a model to start from (init)"
             raise OptionError(f"grow=True {what}")
         given: dict[str, Any] = {"sample_weight": sample_weight, "label_column": label_column, "partial": partial}
+        if isinstance(X, ElsewhereColumns):
+            X.check(self, y=y, X_dev=X_dev, init=init, keep=keep, grow=grow, checkpoint=run.get("checkpoint"))
+            if spec.part in (HiddenMarkov, MEstimation):
+                check_counted(self)
+                return self._counted_elsewhere(X, init, given)
         start, opening = self._opened(init) if grow else None, None
         if self._emits_columns():
             check_emitted(X, f"criterion={self.criterion!r}")
@@ -206,6 +212,16 @@ class Tagger(TaggerOptions, DensityPredictor, TrainedEstimator[SequenceModel]):
         if training.probable is not None:
             self._tell_added(training, outcome)
         self._tell_beginning(problem, init, opening)
+        return self
+
+    def _counted_elsewhere(self, corpus: ElsewhereColumns, init: Any, given: dict[str, Any]) -> Tagger:
+        """The model of a corpus that is not in this process, from summaries of its parts; by EM, a round each."""
+        began = time.perf_counter()
+        self.from_summaries(corpus.summaries(self, **given), init)
+        hidden = CRITERIA.spec(self.criterion).make() if self._parts_of_em is not None else None
+        while isinstance(hidden, HiddenMarkov) and not self.converged_ and (self.n_iter_ or 0) < hidden.rounds:
+            self.from_summaries(corpus.summaries(self, **given))
+        self.seconds_ = time.perf_counter() - began
         return self
 
     def _tell_added(self, training: TaggerTraining, outcome: Outcome) -> None:

@@ -26,7 +26,7 @@ from loglinear.estimators.conventions import clone
 from loglinear.estimators.tagger import file as tagger_file
 from loglinear.estimators.tagger.inputs import Annotation, annotation_of, corpus_of, score_labels
 from loglinear.estimators.tagger.model import ChainModel, SequenceModel
-from loglinear.features.encoding import EncodedCorpus
+from loglinear.features.encoding import EncodedCorpus, EncodedElsewhere
 from loglinear.features.templates.encoder import TemplateEncoder, TemplateTable
 from loglinear.generative.base import HmmBase, OwnBase, is_own
 from loglinear.generative.em import EM
@@ -188,6 +188,8 @@ class TaggerTraining(Learnable):
         features, gold = self.problem.model.features, self.problem.gold
 
         def applies(name: str) -> bool:
+            if isinstance(self.problem.encoded, EncodedElsewhere):
+                return name == "lbfgs"
             if name != "dual":
                 return True
             starts = from_zero or has_planes(criterion, features)

@@ -23,9 +23,13 @@ import numpy as np
 
 from loglinear import mapped
 from loglinear.arrays import Array, Float, Int32, Int64
+from loglinear.criteria.criterion import CRITERIA
+from loglinear.criteria.hmm import HiddenMarkov
+from loglinear.criteria.m_estimation import MEstimation
 from loglinear.data import Columns
 from loglinear.data.columns.corpus import Column, offsets_of, ranges
 from loglinear.errors import ClusterError, DataError, LoglinearError, OptionError
+from loglinear.estimators.tagger.inputs import checked_weights
 from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import BLOCK, EncodedElsewhere, Incidence, Vocabulary, runs
 from loglinear.features.stored import ElsewhereColumns
@@ -34,14 +38,96 @@ from loglinear.features.templates.gazetteer import MARKS
 from loglinear.features.templates.hashed import HashedTemplateEncoder
 from loglinear.features.templates.language import GAZETTEER
 from loglinear.optimizers.objective import Cuts
+from loglinear.options import spec_name
 from loglinear.scale.cluster import worker
 from loglinear.scale.cluster.engine import Cluster, Shared
 from loglinear.scale.cluster.source import Piece
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.gold import Gold
+from loglinear.system import size_of
 from loglinear.wording import how_many
 
 MOST_REPEATS = 10  # of a step whose workers keep losing what it needs
+
+
+@dataclass
+class Report:
+    """How training on a cluster went.
+
+    Parameters
+    ----------
+    workers, pieces, groups : int
+        How many there were: of workers at the beginning, of parts of the source, of groups of shards.
+    passes : int
+        Over the corpus, each with a gradient.
+    seconds, work : float
+        What these took, and what the workers took for them together.
+    exchanged : int
+        Bytes that were sent for them, there and back.
+    deaths, repairs : int
+        Workers that were lost, and groups that others had to encode again.
+    """
+
+    workers: int
+    pieces: int
+    groups: int = 0
+    passes: int = 0
+    seconds: float = 0.0
+    work: float = 0.0
+    exchanged: int = 0
+    deaths: int = 0
+    repairs: int = 0
+
+    def __str__(self) -> str:
+        told = [how_many(self.workers, "worker"), how_many(self.groups, "group"), how_many(self.passes, "pass")]
+        if self.passes:
+            told.append(f"{self.seconds / self.passes:.2g} s and {size_of(self.exchanged / self.passes)} a pass")
+        if self.deaths:
+            told.append(f"{how_many(self.deaths, 'worker')} lost, {how_many(self.repairs, 'group')} set up again")
+        return ", ".join(told)
+
+
+def check_trainable(
+    options: Any, y: Any = None, X_dev: Any = None, init: Any = None, keep: Any = None, grow: bool = False,
+    checkpoint: Any = None,
+) -> None:  # fmt: skip
+    """Refuse a tagger's options, and keywords of its fit, that cannot be trained on a cluster (yet)."""
+    part = CRITERIA.part(options.criterion)
+    if y is not None:
+        raise OptionError("y: a corpus on a cluster has its labels in a column; leave it out")
+    if keep is not None or grow:
+        raise OptionError(f"{'grow' if grow else 'keep'}: not on a cluster yet; train on one machine")
+    if part in (HiddenMarkov, MEstimation):
+        if X_dev is not None:
+            raise OptionError(f"criterion={options.criterion!r} counts on a cluster, without dev data; leave it out")
+        return
+    criterion = CRITERIA.spec(options.criterion).make(*([None] if part.uses_cost else []))
+    refused = {
+        f"structure={options.structure!r}": options.structure != "chain",
+        f"states={options.states!r}": options.states not in ("observed", "all"),
+        f"min_freq={options.min_freq}": bool(options.min_freq),
+        "vectors": options.vectors is not None,
+        "edge": bool(options.edge),
+        "a base": part.uses_base,
+        "template=None (ready-made features)": options.template is None,
+        f"criterion={options.criterion!r}": bool(
+            criterion.scaling or criterion.chooses_after is not None or criterion.predicts_fields
+        ),
+        f"init={init!r}": isinstance(init, str) and spec_name(init) in CRITERIA.all(),
+    }
+    for what, applies in refused.items():
+        if applies:
+            raise OptionError(f"{what} cannot go onto a cluster yet; train on one machine")
+    if "lbfgs" not in criterion.optimizers:
+        raise OptionError(
+            f"criterion={options.criterion!r} learns from one sentence after the other, which a cluster does not do "
+            "yet; cll, softmax-margin and others are trained by L-BFGS there"
+        )
+    if options.optimizer is not None and spec_name(str(options.optimizer)) != "lbfgs":
+        raise OptionError(
+            f"optimizer={options.optimizer!r} goes over sentences one by one, which a cluster does not do yet; use "
+            "lbfgs"
+        )
 
 
 class ClusterColumns(ElsewhereColumns):
@@ -49,19 +135,24 @@ class ClusterColumns(ElsewhereColumns):
 
     cluster: Cluster
     pieces: list[Piece]
+    _made: list[OnCluster]
+    _deaths_before: int
     firsts: Int64  # the first sentence of each piece, and the number of sentences
     key: str
+    label_column: int
+    report: Report
+    say: Callable[[str], None] | None = None  # is told what training is going to take
 
     @classmethod
     def read(
         cls,
         cluster: Cluster,
         pieces: Sequence[Piece],
-        label_column: int = -1,
+        label_column: int | None = -1,
         observe: Callable[[int, int], None] | None = None,
     ) -> ClusterColumns:
-        """The corpus of some pieces, which the workers read."""
-        jobs = [(piece, label_column) for piece in pieces]
+        """The corpus of some pieces, which the workers read; ``label_column`` is None if the reader finds it."""
+        deaths, jobs = cluster.deaths, [(piece, label_column) for piece in pieces]
         names = [piece.name for piece in pieces]
         found: list[worker.Contents] = cluster.map(worker.read_piece, jobs, names=names, observe=observe)
         there = [(piece, each) for piece, each in zip(pieces, found, strict=True) if len(each.lengths)]
@@ -69,7 +160,7 @@ class ClusterColumns(ElsewhereColumns):
             raise DataError("there is no sequence to train on", names[0] if names else None)
         pieces, found = [piece for piece, _ in there], [each for _, each in there]
         _check_alike(pieces, found)
-        n_columns = len(found[0].values)
+        n_columns, label_column = len(found[0].values), found[0].label_column
         place = label_column % n_columns if -n_columns <= label_column < n_columns else None
         known: list[dict[str, int]] = [{} for _ in range(n_columns)]
         labels = mapped.Growing(np.int32)
@@ -88,8 +179,31 @@ class ClusterColumns(ElsewhereColumns):
             names=found[0].names, format=found[0].format,
         )  # fmt: skip
         corpus.cluster, corpus.pieces, corpus.key = cluster, pieces, uuid.uuid4().hex
-        corpus.firsts = offsets_of([len(each.lengths) for each in found])
+        corpus.firsts, corpus.label_column = offsets_of([len(each.lengths) for each in found]), label_column
+        corpus.report, corpus._made, corpus._deaths_before = Report(cluster.n_workers, len(pieces)), [], deaths
         return corpus
+
+    def release(self) -> None:
+        """Let the workers forget the corpus; what was lost on the way is in the report from now on."""
+        for on in self._made:
+            on.release()
+            self.report.repairs += on.repairs
+        self._made.clear()
+        self.report.deaths = self.cluster.deaths - self._deaths_before
+
+    def check(self, options: Any, **keywords: Any) -> None:
+        """Refuse what cannot be trained on a cluster (yet)."""
+        check_trainable(options, **keywords)
+
+    def summaries(self, estimator: Any, sample_weight: Any, label_column: int, partial: bool) -> list[Any]:
+        """A summary of each piece."""
+        weights = checked_weights(self, sample_weight)
+        bounds = list(pairwise(self.firsts.tolist()))
+        parts = [None if weights is None else weights[first:end] for first, end in bounds]
+        jobs = list(zip(self.pieces, parts, strict=True))
+        names = [piece.name for piece in self.pieces]
+        with self.cluster.share((estimator, label_column, partial)) as shared:
+            return self.cluster.map(worker.summarize, jobs, names=names, homes=names, shared=shared)
 
     def error(self, message: str, position: int) -> DataError:
         """The error with file and line, which a worker looks up."""
@@ -161,22 +275,23 @@ def fitted(corpus: ClusterColumns, encoder: TemplateEncoder, min_count: int) -> 
     jobs = [(span, min_count > 1) for span in spans]
     found: list[worker.Found] = cluster.map(worker.find_attributes, jobs, names=names, homes=homes, shared=shared)
     if isinstance(encoder, HashedTemplateEncoder):
-        numbers = _merge_buckets(encoder, found)
+        known_as = _merge_buckets(encoder, found)
     else:
-        known, counts, numbers = merged(encoder, found)
+        known, counts, known_as = merged(encoder, found)
         if min_count > 1:
             assert counts is not None
             kept = counts >= min_count
             left = np.where(kept, np.cumsum(kept) - 1, -1)
-            numbers = [left[each] for each in numbers]
+            known_as = [left[each] for each in known_as]
             known = known.keeping(kept)
         known.values.lock()
         encoder = known
-    attributes = [np.unique(each[each >= 0]) for each in numbers]
-    own = [_places(each, known_as) for each, known_as in zip(attributes, numbers, strict=True)]
+    attributes = [np.unique(each[each >= 0]) for each in known_as]
+    numbers = [_places(theirs, each) for theirs, each in zip(attributes, known_as, strict=True)]
     if isinstance(encoder, HashedTemplateEncoder):
-        own = [_by_bucket(places, each, encoder) for places, each in zip(own, found, strict=True)]
-    on = OnCluster(corpus, shared, attributes, own)
+        numbers = [_by_bucket(places, each, encoder) for places, each in zip(numbers, found, strict=True)]
+    on = OnCluster(corpus, shared, attributes, numbers)
+    corpus._made.append(on)
     on.digests = on.prepared()
     encoded = ClusterEncoded(corpus.offsets, on, has_edges=len(encoder.scopes()[1]) > 0)
     return encoder, encoded
@@ -217,9 +332,9 @@ def merged(
     if found[0].counts is None:
         return known, None, numbers
     counts = np.zeros(int(bases[-1]), dtype=np.int64)
-    for own, each in zip(numbers, found, strict=True):
+    for own_numbers, each in zip(numbers, found, strict=True):
         assert each.counts is not None
-        counts[own] += each.counts
+        counts[own_numbers] += each.counts
     return known, counts, numbers
 
 

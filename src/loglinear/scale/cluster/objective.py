@@ -23,6 +23,7 @@ from loglinear.optimizers.objective import AnyObjective, Cuts
 from loglinear.scale.cluster import worker
 from loglinear.scale.cluster.corpus import OnCluster, own_features
 from loglinear.structures.gold import Gold
+from loglinear.system import size_of
 
 
 class ClusterObjective:
@@ -36,7 +37,8 @@ class ClusterObjective:
         self.gold, self.sequence_weights = gold, sequence_weights
         self.n_penalised = features.n_features
         self.terms: list[AnyObjective] = []
-        self.passes, self.seconds, self.bytes = 0, 0.0, 0
+        self.report = on.corpus.report
+        self.report.groups = len(on.corpus.spans)
         self._single_precision = self._single_value = single_precision
         self._index: list[Int64] = []
         self._losses = self._made()
@@ -124,19 +126,39 @@ class ClusterObjective:
         for value, part in parts:
             values.append(value)
             gradient[index] += part
-            self.bytes += part.nbytes
+            self.report.exchanged += part.nbytes
 
     def _passed(self, kind: str, weights: Float, totals: Float | None = None) -> Iterator[tuple[int, Any]]:
         """What each group gives, in their order."""
-        began, on = time.perf_counter(), self.on
-        on.losses = self._losses
-        jobs = []
+        began, on, report = time.perf_counter(), self.on, self.report
+        if on.losses is not self._losses:
+            on.losses = self._losses
+            on.prepared()
+        jobs, counts = [], kind in ("single", "double")
         for span, index in zip(on.corpus.spans, self._index, strict=True):
             own = weights[index]
             if kind == "single":
                 own = own.astype(np.float32)  # as the passes would
             jobs.append(worker.Pass(span.key, span.first, self._name, kind, own, totals))
-            self.bytes += own.nbytes
-        yield from on.over_groups(worker.pass_over, jobs)
-        self.passes += kind in ("single", "double")
-        self.seconds += time.perf_counter() - began
+            report.exchanged += own.nbytes
+        work = 0.0
+        for g, (seconds, parts) in on.over_groups(worker.pass_over, jobs):
+            work += seconds
+            yield g, parts
+        took = time.perf_counter() - began
+        report.passes, report.seconds, report.work = report.passes + counts, report.seconds + took, report.work + work
+        if report.passes == FIRST_TYPICAL and counts and on.corpus.say is not None:
+            on.corpus.say(expectation(took, work, report.exchanged / report.passes, report.workers))
+
+
+FIRST_TYPICAL = 2  # the pass that the expectation is made from: the first one lays the corpus out
+
+
+def expectation(seconds: float, work: float, exchanged: float, n_workers: int) -> str:
+    """What passes take, and whether the cluster pays."""
+    told = (
+        f"a pass takes {seconds:.2g} s and exchanges {size_of(exchanged)}; one core alone would take about {work:.2g} s"
+    )
+    if n_workers > 1 and seconds >= work:
+        told += ": on one machine this corpus is trained sooner"
+    return told

@@ -36,6 +36,8 @@ _PACKED = b"\x1f\x8b"
 class Piece(ABC):
     """A part of a corpus."""
 
+    reading: Read
+
     @property
     @abstractmethod
     def name(self) -> str:
@@ -44,6 +46,11 @@ class Piece(ABC):
     @abstractmethod
     def read(self) -> Any:
         """Its sentences as a corpus."""
+
+    @property
+    def label_column(self) -> int:
+        """The column of the labels, as the reader knows it once it has read."""
+        return int(getattr(getattr(self.reading, "__self__", None), "label_column", -1))
 
     def columns(self) -> Columns:
         """The same; ready-made features are refused."""
@@ -87,6 +94,8 @@ class FilePiece(Piece):
             first, end = _cut(file, self.begin), _cut(file, self.end)
             file.seek(first)
             content = file.read(end - first)
+        if not content.strip():  # a sentence that began before goes on beyond the range
+            return Columns.from_rows([])
         try:
             return self.reading(_named(content, self.path))
         except DataError as error:

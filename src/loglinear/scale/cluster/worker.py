@@ -12,6 +12,7 @@ as on one machine.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,6 +50,7 @@ class Contents:
         The distinct values of each column, in order of first occurrence.
     unlabelled, names, format
         As of :class:`~loglinear.data.Columns`.
+    label_column : int
     """
 
     lengths: Int32
@@ -57,18 +59,28 @@ class Contents:
     unlabelled: int | None
     names: list[str] | None
     format: str
+    label_column: int
 
 
-def read_piece(job: tuple[Piece, int]) -> Contents:
-    """The contents of a piece whose labels are in a column."""
+def read_piece(job: tuple[Piece, int | None]) -> Contents:
+    """The contents of a piece whose labels are in a column; None is the one that its reader has found by a name."""
     piece, label_column = job
     corpus = piece.columns().without_empty()
+    if label_column is None:
+        label_column = piece.label_column
     labels = np.zeros(0, dtype=np.int32)
     if corpus.n_tokens:
         labels = corpus.column(label_column).ids
     values = [column.values for column in corpus.columns] if corpus.n_tokens else []
     lengths = np.diff(corpus.offsets).astype(np.int32)
-    return Contents(lengths, np.asarray(labels), values, corpus.unlabelled, corpus.names, corpus.format)
+    return Contents(lengths, np.asarray(labels), values, corpus.unlabelled, corpus.names, corpus.format, label_column)
+
+
+def summarize(job: tuple[Piece, Float | None], how: tuple[Any, int, bool]) -> Any:
+    """What a piece, with weights of its sentences, contributes to the counts of an estimator."""
+    (piece, weights), (estimator, label_column, partial) = job, how
+    corpus = piece.columns().without_empty()
+    return estimator.summarize(corpus, None, weights, label_column=label_column, partial=partial)
 
 
 @dataclass(frozen=True)
@@ -311,18 +323,21 @@ class Pass:
 
 
 def pass_over(job: Pass) -> Any:
-    """What the shards of a group give, one after the other; None if single precision is not used."""
-    state = _states.get(job.span_key)
+    """Seconds, and what the shards of a group give, one after the other: None if single precision is not used."""
+    began, state = time.perf_counter(), _states.get(job.span_key)
     if state is None or state.objective is None or state.objective[0] != job.losses:
         return LOST
     objective, weights = state.objective[1], np.asarray(job.weights)
     try:
+        found: Any
         if job.kind == "single":
-            return objective.single_parts(weights)
-        if job.kind == "value":
-            return objective.single_values(weights)
-        if job.kind == "totals":
-            return objective.double_totals(weights)
-        return [(value, gradient.copy()) for value, gradient in objective.double_parts(weights, job.totals)]
+            found = objective.single_parts(weights)
+        elif job.kind == "value":
+            found = objective.single_values(weights)
+        elif job.kind == "totals":
+            found = objective.double_totals(weights)
+        else:
+            found = [(value, gradient.copy()) for value, gradient in objective.double_parts(weights, job.totals)]
+        return time.perf_counter() - began, found
     except InfeasibleError as error:
         raise InfeasibleError(job.first + error.sequence, error.hint) from None
