@@ -28,6 +28,7 @@ from loglinear.scale.cluster.engine import Local
 GRID = {"criterion": ["memm", "hmm"], "l2": [0.1, 1.0]}
 SEEN = ("seconds", "clock_seconds", "machine", "date", "command", "history")
 OTHERS = ["processes", "cluster", pytest.param("dask", marks=pytest.mark.slow)]
+AND_SLOWLY = ["cluster", *(pytest.param(name, marks=pytest.mark.slow) for name in ("processes", "dask"))]
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def pool_again(pool):
     return ClusterPool(pool._cluster)
 
 
-@pytest.mark.parametrize("pool", OTHERS, indirect=True)
+@pytest.mark.parametrize("pool", AND_SLOWLY, indirect=True)
 def test_cross_validation_with_halving(pool, corpora):
     how = {"grid": {"l2": [0.1, 1.0, 3.0, 9.0]}, "tagger": Tagger(template="words", max_iter=4), "folds": 2,
            "halving": [0.5, 1]}  # fmt: skip
@@ -100,7 +101,7 @@ def test_cross_validation_with_halving(pool, corpora):
     assert np.array_equal(there.best_model.model_.weights, here.best_model.model_.weights)
 
 
-@pytest.mark.parametrize("pool", OTHERS, indirect=True)
+@pytest.mark.parametrize("pool", AND_SLOWLY, indirect=True)
 def test_a_comparison(pool, corpora, tmp_path):
     train, dev, test = corpora
     how = {"criteria": "cll,perceptron,m-estimation", "tagger": Tagger(template="words"), "quick": True,
@@ -111,7 +112,7 @@ def test_a_comparison(pool, corpora, tmp_path):
     assert untimed(there.to_dict()) == untimed(here.to_dict()) and there.left_out == here.left_out
 
 
-@pytest.mark.parametrize("pool", OTHERS, indirect=True)
+@pytest.mark.parametrize("pool", AND_SLOWLY, indirect=True)
 def test_a_path(pool, corpora):
     X = np.random.default_rng(0).normal(size=(60, 3))
     y = np.where(X[:, 0] + 0.3 * X[:, 1] > 0, "a", "b")
