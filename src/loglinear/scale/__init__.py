@@ -8,7 +8,7 @@
     collections  :func:`predict`, for Dask's bags and data frames
     datasets     :class:`BatchTagger`, for ``map`` of Hugging Face's ``datasets``
     spark        ``tag_udf``, for Spark
-    cluster      training and other work on a cluster: :class:`DaskTagger`
+    cluster      training and other work on a cluster: :class:`DaskTagger`, :class:`DaskClassifier`
 
 All but ``encoded``, ``parts`` and ``models`` need pyarrow (``pip install 'loglinear[parquet]'``).
 """
@@ -17,12 +17,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from loglinear.scale.cluster.classifier import DaskClassifier
     from loglinear.scale.cluster.tagger import DaskTagger
     from loglinear.scale.datasets import BatchTagger
     from loglinear.scale.frames import tag_frame
 
-_HOMES = {"BatchTagger": "datasets", "DaskTagger": "cluster.tagger", "tag_frame": "frames"}
-__all__ = ["BatchTagger", "DaskTagger", "tag_frame"]
+_HOMES = {
+    "BatchTagger": "datasets",
+    "DaskClassifier": "cluster.classifier",
+    "DaskTagger": "cluster.tagger",
+    "tag_frame": "frames",
+}
+__all__ = ["BatchTagger", "DaskClassifier", "DaskTagger", "tag_frame"]
 
 
 def __getattr__(name: str) -> Any:

@@ -70,7 +70,13 @@ from loglinear.optimizers.dual.flat import flat_dual_unsupported_reason
 from loglinear.optimizers.objective import AnyObjective, Objective
 from loglinear.optimizers.optimizer import Optimizer
 from loglinear.options import spec_name
-from loglinear.structures.flat.features import CandidateCorpus, CandidateFeatures, FlatCorpus, FlatFeatures
+from loglinear.structures.flat.features import (
+    CandidateCorpus,
+    CandidateFeatures,
+    FlatCorpus,
+    FlatElsewhere,
+    FlatFeatures,
+)
 from loglinear.structures.gold import Gold
 from loglinear.system import thread_count
 from loglinear.training.plan import first_that_applies, l2_factor, phases_of
@@ -86,6 +92,8 @@ def corpus_arrays(corpus: Any) -> list[Array | None]:
     """All numbers of encoded examples."""
     if isinstance(corpus, CandidateCorpus):
         return list(corpus.parts)
+    if isinstance(corpus, FlatElsewhere):
+        return corpus.arrays()
     return [corpus.rows.indptr, corpus.rows.indices, corpus.rows.data] if corpus.is_sparse else [corpus.rows]
 
 
@@ -212,6 +220,9 @@ class LabelProblem(Learnable):
             return self.m_estimation(self.base, l2).by(criterion)
         if isinstance(features, FlatFeatures) and features.n_labels == 2 and criterion.name != LEAST_SQUARES:
             l2 = 2.0 * l2
+        if isinstance(data.corpus, FlatElsewhere):
+            assert isinstance(features, FlatFeatures)
+            return data.corpus.objective(features, Gold(self.gold), criterion, l2, data.weights)
         return Objective(
             features, data.corpus, Gold(self.gold), criterion, None, l2, data.weights, n_threads,
             n_penalised=features.n_penalised,
@@ -225,6 +236,8 @@ class LabelProblem(Learnable):
         """
 
         def applies(name: str) -> bool:
+            if isinstance(self.data.corpus, FlatElsewhere):
+                return name == "lbfgs"
             if name == "lbfgs":
                 return criterion.smooth
             if name != "dual":
@@ -429,6 +442,10 @@ def prepared(
     classes: Any = None,
 ) -> ClassifierProblem:
     """The training data in numbers, with all columns and labels of ``known``, and with the labels ``classes``."""
+    if isinstance(X, FlatElsewhere):
+        labels = np.unique(X.labels)
+        problem = ClassifierProblem(labels, NumberRows(X.n_columns, X.names), X, label_ids(labels, X.labels), None)
+        return replace(problem, weights=_weights(classifier, problem, sample_weight))
     if y is None:
         raise DataError("a Classifier requires y to be passed, but the target y is None")
     encoder: Any

@@ -12,9 +12,8 @@ of them is merged so that every number is the one that :meth:`TemplateEncoder.fi
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -28,7 +27,7 @@ from loglinear.criteria.hmm import HiddenMarkov
 from loglinear.criteria.m_estimation import MEstimation
 from loglinear.data import Columns
 from loglinear.data.columns.corpus import Column, offsets_of, ranges
-from loglinear.errors import ClusterError, DataError, LoglinearError, OptionError
+from loglinear.errors import DataError, OptionError
 from loglinear.estimators.tagger.inputs import checked_weights
 from loglinear.features.block import FeatureBlock
 from loglinear.features.encoding import BLOCK, EncodedElsewhere, Incidence, Vocabulary, runs
@@ -41,50 +40,11 @@ from loglinear.optimizers.objective import Cuts
 from loglinear.options import spec_name
 from loglinear.scale.cluster import worker
 from loglinear.scale.cluster.engine import Cluster, Shared
+from loglinear.scale.cluster.groups import Groups, Report
 from loglinear.scale.cluster.source import Piece
 from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.gold import Gold
-from loglinear.system import size_of
 from loglinear.wording import how_many
-
-MOST_REPEATS = 10  # of a step whose workers keep losing what it needs
-
-
-@dataclass
-class Report:
-    """How training on a cluster went.
-
-    Parameters
-    ----------
-    workers, pieces, groups : int
-        How many there were: of workers at the beginning, of parts of the source, of groups of shards.
-    passes : int
-        Over the corpus, each with a gradient.
-    seconds, work : float
-        What these took, and what the workers took for them together.
-    exchanged : int
-        Bytes that were sent for them, there and back.
-    deaths, repairs : int
-        Workers that were lost, and groups that others had to encode again.
-    """
-
-    workers: int
-    pieces: int
-    groups: int = 0
-    passes: int = 0
-    seconds: float = 0.0
-    work: float = 0.0
-    exchanged: int = 0
-    deaths: int = 0
-    repairs: int = 0
-
-    def __str__(self) -> str:
-        told = [how_many(self.workers, "worker"), how_many(self.groups, "group"), how_many(self.passes, "pass")]
-        if self.passes:
-            told.append(f"{self.seconds / self.passes:.2g} s and {size_of(self.exchanged / self.passes)} a pass")
-        if self.deaths:
-            told.append(f"{how_many(self.deaths, 'worker')} lost, {how_many(self.repairs, 'group')} set up again")
-        return ", ".join(told)
 
 
 def check_trainable(
@@ -187,7 +147,6 @@ class ClusterColumns(ElsewhereColumns):
         """Let the workers forget the corpus; what was lost on the way is in the report from now on."""
         for on in self._made:
             on.release()
-            self.report.repairs += on.repairs
         self._made.clear()
         self.report.deaths = self.cluster.deaths - self._deaths_before
 
@@ -237,10 +196,6 @@ class ClusterColumns(ElsewhereColumns):
             spans.append(worker.Span(self.key, number, first, parts, own))
         return spans
 
-    def bounds(self, span: worker.Span) -> tuple[int, int]:
-        """First and end of a group, in sentences of the corpus."""
-        return span.first, span.first + span.runs[-1][1]
-
     def fitted(self, encoder: Any, min_count: int) -> tuple[Any, ClusterEncoded]:
         """An encoder that knows the attributes of the corpus, and the corpus as numbers on the cluster."""
         if not isinstance(encoder, TemplateEncoder):
@@ -271,7 +226,7 @@ def fitted(corpus: ClusterColumns, encoder: TemplateEncoder, min_count: int) -> 
     number_values(encoder, [column.values for column in corpus.columns])
     cluster, spans = corpus.cluster, corpus.spans
     shared = cluster.share(encoder)
-    names, homes = [_name(span) for span in spans], [span.key for span in spans]
+    names, homes = [span.name for span in spans], [span.key for span in spans]
     jobs = [(span, min_count > 1) for span in spans]
     found: list[worker.Found] = cluster.map(worker.find_attributes, jobs, names=names, homes=homes, shared=shared)
     if isinstance(encoder, HashedTemplateEncoder):
@@ -386,19 +341,12 @@ def _by_bucket(places: Int32, found: worker.Found, encoder: HashedTemplateEncode
     return by_bucket
 
 
-def _name(span: worker.Span) -> str:
-    """What messages call a group: the files or lines that it begins with."""
-    piece, first, _ = span.parts[0]
-    return f"{piece.name} (from sentence {first + 1:,} on)" if first else piece.name
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # The corpus in numbers.
 
 
-@dataclass
-class OnCluster:
-    """Where the groups of a corpus are, and what makes them again.
+class OnCluster(Groups):
+    """The groups of a corpus, and what makes them again.
 
     Parameters
     ----------
@@ -411,54 +359,27 @@ class OnCluster:
         See :class:`worker.Setup`.
     """
 
-    corpus: ClusterColumns
-    encoder: Shared
-    attributes: list[Int64]
-    numbers: list[Int32]
-    losses: list[worker.Losses] | None = None
-    digests: list[str] = field(default_factory=list)
-    repairs: int = 0  # groups that were set up again because a worker had gone
+    def __init__(self, corpus: ClusterColumns, encoder: Shared, attributes: list[Int64], numbers: list[Int32]) -> None:
+        super().__init__(corpus.cluster, corpus.spans, corpus.offsets, corpus.report, corpus.say)
+        self.corpus, self.encoder, self.attributes, self.numbers = corpus, encoder, attributes, numbers
 
     def prepared(self, only: Sequence[int] | None = None) -> list[str]:
         """Have the groups (or ``only`` some) encoded, and their objectives made: digests of the encodings."""
-        spans, chosen = self.corpus.spans, range(len(self.corpus.spans)) if only is None else only
+        chosen = range(len(self.spans)) if only is None else only
         jobs = [
-            worker.Setup(spans[g], self.numbers[g], None if self.losses is None else self.losses[g]) for g in chosen
+            worker.Setup(self.spans[g], self.numbers[g], None if self.losses is None else self.losses[g])
+            for g in chosen
         ]
-        return self.corpus.cluster.map(
-            worker.set_up, jobs, names=[_name(job.span) for job in jobs], homes=[job.span.key for job in jobs],
-            shared=self.encoder,
-        )  # fmt: skip
+        names, homes = [self.name_of(g) for g in chosen], [self.spans[g].key for g in chosen]
+        return self.cluster.map(worker.set_up, jobs, names=names, homes=homes, shared=self.encoder)
 
-    def over_groups(self, function: Callable[..., Any], jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """Number and result of a job for each group, in the order of the groups."""
-        spans, results = self.corpus.spans, dict[int, Any]()
-        left, due = list(range(len(spans))), 0
-        for _ in range(MOST_REPEATS):
-            lost = []
-            names, homes = [_name(spans[g]) for g in left], [spans[g].key for g in left]
-            stream = self.corpus.cluster.stream(function, [jobs[g] for g in left], names=names, homes=homes)
-            with closing(stream) as found:  # type: ignore[type-var]
-                for n, result in found:
-                    if isinstance(result, str) and result == worker.LOST:
-                        lost.append(left[n])
-                        continue
-                    results[left[n]] = result
-                    while due in results:
-                        yield due, results.pop(due)
-                        due += 1
-            left = sorted(lost)
-            if not left:
-                return
-            self.repairs += len(left)
-            self.prepared(left)
-        raise ClusterError(f"{_name(spans[left[0]])}: workers lost this {MOST_REPEATS} times in one pass")
+    def own_features(self, features: ChainFeatures, g: int) -> tuple[ChainFeatures, Int64]:
+        """The features of a group's attributes and of label n-grams, and where in the weight vector they are."""
+        return own_features(features, self.attributes[g])
 
     def release(self) -> None:
         """Let the workers forget the corpus."""
-        with suppress(LoglinearError):
-            keys = [span.key for span in self.corpus.spans]
-            self.corpus.cluster.map(worker.forget, keys, homes=keys)
+        super().release()
         self.encoder.release()
 
 
@@ -477,8 +398,8 @@ class ClusterIncidence(Incidence):
     def observed(self, n_attributes: int, code_pointer: Int64, codes: Int32, n_codes: int) -> tuple[Int64, Int32]:
         """As :func:`~loglinear.features.block.observed_pairs`."""
         on, jobs = self.on, []
-        for span, attributes in zip(on.corpus.spans, on.attributes, strict=True):
-            lo, hi = (int(on.corpus.offsets[s]) for s in on.corpus.bounds(span))
+        for span, attributes in zip(on.spans, on.attributes, strict=True):
+            lo, hi = (int(on.offsets[s]) for s in span.bounds)
             begin, end = int(code_pointer[lo]), int(code_pointer[hi])
             pointer = code_pointer[lo : hi + 1] - begin
             jobs.append(worker.Observe(span.key, self.edge, len(attributes), pointer, codes[begin:end], n_codes))

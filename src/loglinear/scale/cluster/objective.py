@@ -21,7 +21,7 @@ from loglinear.arrays import Float, Int64
 from loglinear.criteria.criterion import CorpusCriterion
 from loglinear.optimizers.objective import AnyObjective, Cuts
 from loglinear.scale.cluster import worker
-from loglinear.scale.cluster.corpus import OnCluster, own_features
+from loglinear.scale.cluster.groups import Groups
 from loglinear.structures.gold import Gold
 from loglinear.system import size_of
 
@@ -30,27 +30,26 @@ class ClusterObjective:
     """Losses and penalty of a corpus on a cluster as a function of the weights; arguments as of ``Objective``."""
 
     def __init__(
-        self, on: OnCluster, features: Any, gold: Gold, criterion: Any, penalties: Any, l2: float,
-        sequence_weights: Float | None, single_precision: bool,
+        self, on: Groups, features: Any, gold: Gold, criterion: Any, penalties: Any, l2: float,
+        sequence_weights: Float | None, single_precision: bool, n_penalised: int | None = None,
     ) -> None:  # fmt: skip
         self.on, self.features, self.criterion, self.penalties, self.l2 = on, features, criterion, penalties, l2
         self.gold, self.sequence_weights = gold, sequence_weights
-        self.n_penalised = features.n_features
+        self.n_penalised = features.n_features if n_penalised is None else n_penalised
         self.terms: list[AnyObjective] = []
-        self.report = on.corpus.report
-        self.report.groups = len(on.corpus.spans)
+        self.report = on.report
         self._single_precision = self._single_value = single_precision
         self._index: list[Int64] = []
         self._losses = self._made()
         self._name = self._losses[0].name
 
     def _made(self) -> list[worker.Losses]:
-        corpus, name = self.on.corpus, uuid.uuid4().hex
-        cuts, made = Cuts.by_size(corpus.offsets), []
-        for span, attributes in zip(corpus.spans, self.on.attributes, strict=True):
-            first, end = corpus.bounds(span)
-            lo, hi = int(corpus.offsets[first]), int(corpus.offsets[end])
-            features, index = own_features(self.features, attributes)
+        on, name = self.on, uuid.uuid4().hex
+        cuts, made = Cuts.by_size(on.offsets), []
+        for g, span in enumerate(on.spans):
+            first, end = span.bounds
+            lo, hi = int(on.offsets[first]), int(on.offsets[end])
+            features, index = on.own_features(self.features, g)
             own = Cuts(*([(a - first, b - first) for a, b in each if first <= a < end] for each in cuts))
             weights = None if self.sequence_weights is None else self.sequence_weights[first:end]
             self._index.append(index)
@@ -82,8 +81,9 @@ class ClusterObjective:
             gradient += more_gradient
         if self.l2:
             with np.errstate(over="ignore"):  # after too large a step, which the optimizer takes back
-                value += self.l2 * float(np.sum(weights**2))
-                gradient += 2.0 * self.l2 * weights
+                penalised = weights[: self.n_penalised]
+                value += self.l2 * float(np.sum(penalised**2))
+                gradient[: self.n_penalised] += 2.0 * self.l2 * penalised
         return value, gradient
 
     def value(self, weights: Float) -> float:
@@ -95,7 +95,7 @@ class ClusterObjective:
             else:
                 total = float(sum(value for values in parts for value in values))
                 if np.isfinite(total):
-                    return total + self.l2 * float(np.sum(weights**2))
+                    return total + self.l2 * float(np.sum(weights[: self.n_penalised] ** 2))
         return self(weights)[0]
 
     def _in_single_precision(self, weights: Float) -> tuple[float, Float] | None:
@@ -135,7 +135,7 @@ class ClusterObjective:
             on.losses = self._losses
             on.prepared()
         jobs, counts = [], kind in ("single", "double")
-        for span, index in zip(on.corpus.spans, self._index, strict=True):
+        for span, index in zip(on.spans, self._index, strict=True):
             own = weights[index]
             if kind == "single":
                 own = own.astype(np.float32)  # as the passes would
@@ -147,8 +147,8 @@ class ClusterObjective:
             yield g, parts
         took = time.perf_counter() - began
         report.passes, report.seconds, report.work = report.passes + counts, report.seconds + took, report.work + work
-        if report.passes == FIRST_TYPICAL and counts and on.corpus.say is not None:
-            on.corpus.say(expectation(took, work, report.exchanged / report.passes, report.workers))
+        if report.passes == FIRST_TYPICAL and counts and on.say is not None:
+            on.say(expectation(took, work, report.exchanged / report.passes, report.workers))
 
 
 FIRST_TYPICAL = 2  # the pass that the expectation is made from: the first one lays the corpus out

@@ -8,8 +8,9 @@ from contextlib import ExitStack
 from typing import Any, Self
 
 from loglinear.estimators.tagger.estimator import Tagger
-from loglinear.scale.cluster.corpus import ClusterColumns, Report
+from loglinear.scale.cluster.corpus import ClusterColumns
 from loglinear.scale.cluster.engine import PATIENCE, Cluster, open_cluster
+from loglinear.scale.cluster.groups import Report
 from loglinear.scale.cluster.source import pieces_of
 
 

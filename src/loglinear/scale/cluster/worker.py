@@ -23,7 +23,7 @@ from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.data import Columns
 from loglinear.errors import InfeasibleError
 from loglinear.features.block import observed_pairs
-from loglinear.features.encoding import AttributeBlocks, EncodedCorpus
+from loglinear.features.encoding import AttributeBlocks
 from loglinear.features.templates.encoder import Group, TemplateEncoder
 from loglinear.features.templates.hashed import HashedTemplateEncoder
 from loglinear.optimizers.objective import Cuts, Objective
@@ -128,7 +128,19 @@ class Span:
 
     @property
     def key(self) -> _Key:
+        """What it is kept under."""
         return self.corpus, self.number
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Its first sentence and its end, in sentences of the corpus."""
+        return self.first, self.first + self.runs[-1][1]
+
+    @property
+    def name(self) -> str:
+        """What messages call it: the part that it begins with."""
+        piece, first, _ = self.parts[0]
+        return f"{piece.name} (from sentence {first + 1:,} on)" if first else piece.name
 
     def columns(self) -> Columns:
         """The sentences of the group."""
@@ -167,7 +179,7 @@ class State:
     blocks: AttributeBlocks | None = None
     firsts: Int64 = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     n_keys: int = 0
-    encoded: EncodedCorpus | None = None
+    encoded: Any = None  # an EncodedCorpus, or rows
     objective: tuple[str, Objective] | None = None
 
 
@@ -251,13 +263,23 @@ def set_up(job: Setup, encoder: TemplateEncoder) -> str:
         assert state.blocks is not None
         encoded = state.blocks.encoded(*encoder.scopes(), state.firsts, job.numbers)
         state.encoded, state.blocks = encoder.scoped(encoded), None
-    if (losses := job.losses) is not None and (state.objective is None or state.objective[0] != losses.name):
+    arm(state, job.losses)
+    return digest(state.encoded.arrays())
+
+
+def kept(key: _Key) -> State:
+    """What this process keeps of a group, from now on at least."""
+    return _states.setdefault(key, State())
+
+
+def arm(state: State, losses: Losses | None) -> None:
+    """Have the objective of a group that has been read."""
+    if losses is not None and (state.objective is None or state.objective[0] != losses.name):
         objective = Objective(
             losses.features, state.encoded, losses.gold, losses.criterion, losses.penalties, 0.0,
             losses.sequence_weights, 1, losses.single_precision, cuts=losses.cuts,
         )  # fmt: skip
         state.objective = losses.name, objective
-    return digest(state.encoded.arrays())
 
 
 def digest(arrays: Sequence[Array | None]) -> str:

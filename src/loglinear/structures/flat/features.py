@@ -11,6 +11,7 @@ weights that are.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -98,6 +99,28 @@ class FlatCorpus:
     def offsets(self) -> Int64:
         """Each example is one position."""
         return np.arange(self.n_sequences + 1, dtype=np.int64)
+
+
+class FlatElsewhere(FlatCorpus, ABC):
+    """Examples whose rows are not in this process, which has their labels."""
+
+    @property
+    @abstractmethod
+    def labels(self) -> Any:
+        """The label of each example [S]."""
+
+    @property
+    @abstractmethod
+    def names(self) -> list[str] | None:
+        """Names of the columns, if they have any."""
+
+    @abstractmethod
+    def arrays(self) -> list[Any]:
+        """What stands for all numbers."""
+
+    @abstractmethod
+    def objective(self, features: FlatFeatures, gold: Any, criterion: Any, l2: float, weights: Float | None) -> Any:
+        """Losses and penalty as a function of the weights."""
 
 
 class SinglePositions:
