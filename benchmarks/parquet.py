@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -35,12 +36,13 @@ from loglinear.data.columns.arrow_file import ArrowFile, ArrowWriter, list_array
 from loglinear.data.corpora.generator import generate_rows
 from loglinear.estimators.tagger.predict import LoadedTagger
 from loglinear.scale.cluster.engine import open_cluster
-from loglinear.scale.cluster.tagging import ModelFile, parts_on
+from loglinear.scale.cluster.tagging import ModelFile, parts_on, tag_files
 from loglinear.scale.tables import Labelling, tag_file
 
 TRAIN = 5000  # sentences that the model learns from
 PART = 4000  # sentences of a row group
 NAMES = ("tokens", "pos")
+FILES = 4  # of several
 
 
 def write_data(folder: Path, n_sentences: int, n_tokens: int) -> int:
@@ -83,22 +85,40 @@ def best(action: Callable[[], Any], repeats: int) -> tuple[float, float]:
     return min(walls), min(processors)
 
 
+def label(tagger: LoadedTagger, path: str) -> None:
+    """Label a file, on a worker."""
+    tag_file(tagger, path, Path(path).parent / "out" / Path(path).name, "parquet")
+
+
 def on_workers(folder: Path, numbers: list[int], repeats: int) -> dict[str, dict[str, float]]:
     """Least seconds of the clock on the wall with each number of workers; the first call does not count."""
+    (folder / "out").mkdir(exist_ok=True)
     model, figures = ModelFile.of(folder / "chunker.model"), dict[str, dict[str, float]]()
     tagger = LoadedTagger.load(folder / "chunker.model", threads=1)
     for number in numbers:
         with open_cluster(f"local:{number}") as cluster:
             parts = parts_on(cluster, model)
-            for layout in ("sentences", "tokens"):
-                source, target = str(folder / f"{layout}.parquet"), folder / "out.parquet"
-
-                def action(source: str = source, target: Path = target) -> None:
-                    tag_file(tagger, source, target, "parquet", parts=parts)  # noqa: B023  # called in this round
-
+            actions: dict[str, Callable[[], Any]] = {
+                f"a row a {layout.removesuffix('s')}": lambda layout=layout, parts=parts: tag_file(
+                    tagger, str(folder / f"{layout}.parquet"), folder / "out.parquet", "parquet", parts=parts
+                )
+                for layout in ("sentences", "tokens")
+            }
+            copies = {str(folder / "sentences.parquet"): None} | {
+                os.path.join(folder, f"copy{n}.parquet"): None for n in range(FILES - 1)
+            }
+            for path in copies:
+                if not os.path.exists(path):
+                    os.symlink(folder / "sentences.parquet", path)
+            actions[f"{FILES} files"] = lambda cluster=cluster, paths=tuple(copies): list(
+                tag_files(cluster, model, label, {path: path for path in paths}, str(folder / "out"))
+            )
+            for name, action in actions.items():
                 wall, processor = best(action, repeats)
-                name = f"a row a {layout.removesuffix('s')}: local:{number}"
-                figures[name] = {"wall": wall, "processor": processor, "workers": number}
+                files = FILES if name.endswith("files") else 1
+                figures[f"{name}: local:{number}"] = {
+                    "wall": wall, "processor": processor, "workers": number, "files": files,
+                }  # fmt: skip
     return figures
 
 
@@ -139,11 +159,12 @@ def main() -> None:
         table.add_row(name, f"{each['wall']:.2f} s", f"{each['processor']:.2f} s", *speeds)
     Console().print(table)
     if clusters:
-        table = Table("workers", "wall", "tokens/s", "efficiency")
+        table = Table("workers", "wall", "processor of the driver", "tokens/s", "efficiency")
         for name, each in clusters.items():
             first = clusters[name.replace(f"local:{each['workers']}", f"local:{numbers[0]}")]
             efficiency = first["wall"] * first["workers"] / (each["wall"] * each["workers"])
-            table.add_row(name, f"{each['wall']:.2f} s", f"{n_tokens / each['wall']:,.0f}", f"{efficiency:.2f}")
+            speed = f"{each['files'] * n_tokens / each['wall']:,.0f}"
+            table.add_row(name, f"{each['wall']:.2f} s", f"{each['processor']:.2f} s", speed, f"{efficiency:.2f}")
         Console().print(table)
         figures |= clusters
     if arguments.json:

@@ -119,6 +119,8 @@ def tag_command(
         raise OptionError("the workers of a cluster cannot read standard input; name files, or leave out --cluster")
     parts = _parts(input, output, files, how)
     tagger, screen = LoadedTagger.load(model, threads), console()
+    if how.cluster is not None and how.cost is not None and os.path.isfile(how.cost):
+        how = replace(how, cost=os.path.abspath(how.cost))  # workers may be in another folder
     opened = partial(_opened, how.cluster, model, screen)
     if parts is None:
         _tag_file(tagger, input, output, how, files, screen, opened)
@@ -287,7 +289,8 @@ def _tag_parts(
     jobs = {part: _Part(part, target, arrow.get(part), how, read[part]) for part, target in parts}
     done, empty = 0, list[str]()
     try:
-        with opened() as cluster, ProgressDisplay(screen, how_many(len(parts), "file"), len(parts), n_rows) as display:
+        workers = opened() if parts else nullcontext()
+        with workers as cluster, ProgressDisplay(screen, how_many(len(parts), "file"), len(parts), n_rows) as display:
             for part, tokens in _labelled(tagger, jobs, display, cluster):
                 done += 1
                 if part in arrow and not tokens:

@@ -10,7 +10,7 @@ from loglinear.data.corpora.bundled import bundled_text
 from loglinear.scale.cluster.engine import open_cluster
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def dask(loopback):
     """Two worker processes."""
     pytest.importorskip("distributed", reason="the extra dask is not installed")

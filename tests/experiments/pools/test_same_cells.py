@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from loglinear import Classifier, Tagger, compare, tune
-from loglinear.errors import ClusterError, LoglinearError, OptionError
+from loglinear.errors import ClusterError, DataError, LoglinearError, OptionError
 from loglinear.experiments.path import regularisation_path
 from loglinear.experiments.pools import cluster as clusters
 from loglinear.experiments.pools.cluster import ClusterPool
@@ -28,6 +28,7 @@ from loglinear.scale.cluster.engine import Local
 GRID = {"criterion": ["memm", "hmm"], "l2": [0.1, 1.0]}
 SEEN = ("seconds", "clock_seconds", "machine", "date", "command", "history")
 OTHERS = ["processes", "cluster", pytest.param("dask", marks=pytest.mark.slow)]
+AND_SLOWLY = ["cluster", *(pytest.param(name, marks=pytest.mark.slow) for name in ("processes", "dask"))]
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def pool_again(pool):
     return ClusterPool(pool._cluster)
 
 
-@pytest.mark.parametrize("pool", OTHERS, indirect=True)
+@pytest.mark.parametrize("pool", AND_SLOWLY, indirect=True)
 def test_cross_validation_with_halving(pool, corpora):
     how = {"grid": {"l2": [0.1, 1.0, 3.0, 9.0]}, "tagger": Tagger(template="words", max_iter=4), "folds": 2,
            "halving": [0.5, 1]}  # fmt: skip
@@ -100,7 +101,7 @@ def test_cross_validation_with_halving(pool, corpora):
     assert np.array_equal(there.best_model.model_.weights, here.best_model.model_.weights)
 
 
-@pytest.mark.parametrize("pool", OTHERS, indirect=True)
+@pytest.mark.parametrize("pool", AND_SLOWLY, indirect=True)
 def test_a_comparison(pool, corpora, tmp_path):
     train, dev, test = corpora
     how = {"criteria": "cll,perceptron,m-estimation", "tagger": Tagger(template="words"), "quick": True,
@@ -111,7 +112,7 @@ def test_a_comparison(pool, corpora, tmp_path):
     assert untimed(there.to_dict()) == untimed(here.to_dict()) and there.left_out == here.left_out
 
 
-@pytest.mark.parametrize("pool", OTHERS, indirect=True)
+@pytest.mark.parametrize("pool", AND_SLOWLY, indirect=True)
 def test_a_path(pool, corpora):
     X = np.random.default_rng(0).normal(size=(60, 3))
     y = np.where(X[:, 0] + 0.3 * X[:, 1] > 0, "a", "b")
@@ -166,6 +167,14 @@ def test_files_that_a_worker_does_not_see_go_along_once(files, tmp_path, monkeyp
     assert untimed(unseen) == untimed(seen) and sorted(sizes) == sorted(files) and there is sent.digest_of
 
 
+def test_errors_name_files_as_the_driver_does(files, monkeypatch):
+    Path(files[0]).write_text("a b c\nd\n", encoding="utf-8")
+    monkeypatch.setattr(sent, "_place", blind(sent._place, set(files)))
+    with ClusterPool(Local(1)) as pool, pytest.raises(DataError) as caught:
+        pool.do("cell", Job("entities", files, {"criterion": "hmm"}))
+    assert str(caught.value).startswith(f"{files[0]}:2: ")
+
+
 def blind(place, unseen):
     """Looks for files as on a machine that does not have these."""
     return lambda path, digest, content: place(
@@ -192,6 +201,30 @@ def test_a_cluster_that_fails_ends_what_waits_for_it():
 
     with ClusterPool(Failing(2)) as pool, pytest.raises(ClusterError, match="no worker"):
         dict(pool.run({"one": Job("tags", (), {"criterion": "hmm"})}))
+
+
+def test_a_cluster_that_fails_is_no_reason_to_leave_a_criterion_out(corpora):
+    class Failing(Local):
+        def stream(self, function, jobs, **how):
+            yield from ()
+            raise ClusterError("the cluster has had no worker for 60 s")
+
+    how = {"criteria": "cll,hmm", "tagger": Tagger(template="words"), "quick": True}
+    with ClusterPool(Failing(2)) as pool, pytest.raises(ClusterError, match="no worker"):
+        compare(corpora[0], None, corpora[1], None, corpora[2], **how, pool=pool)
+
+
+def test_data_are_sent_once(corpora):
+    class Counting(Local):
+        def share(self, value):
+            values.append(value)
+            return super().share(value)
+
+    values = []
+    how = {"criteria": "cll,memm,hmm", "tagger": Tagger(template="words"), "quick": True, "halving": [0.5, 1]}
+    with ClusterPool(Counting(2)) as pool:
+        compare(corpora[0], None, corpora[1], None, corpora[2], **how, sizes=[0.5, 0.7], pool=pool, draws=10)
+    assert len(values) == len(set(map(id, values))) == 4, "all training data, two parts of it, dev data"
 
 
 def test_pool_and_jobs_are_two_ways_to_say_it(corpora):

@@ -142,7 +142,10 @@ def test_files_and_folders_that_a_worker_does_not_see_are_named(folder, model_pa
     model = tagging.ModelFile.of(model_path)
     with pytest.raises(DataError, match=r"nowhere.txt: this process does not see it; name a path that all workers"):
         list(tagging.tag_files(Local(1), model, len, {str(folder / "nowhere.txt"): 1}, str(folder)))
-    task = tagging._Task(model, len, 1, (), str(folder / "elsewhere" / "mark"))
+    (folder / "other").write_text("abc")
+    with pytest.raises(DataError, match=r"other: this process sees another file there, of 3 bytes and not 4"):
+        tagging.do_task(tagging._Task(model, len, 1, {str(folder / "other"): 4}))
+    task = tagging._Task(model, len, 1, {}, str(folder / "elsewhere" / "mark"))
     with pytest.raises(DataError, match=r"elsewhere: this process does not see this folder"):
         tagging.do_task(task)
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from loglinear.criteria.costs import OUTSIDE
 from loglinear.criteria.criterion import CRITERIA, Criterion
-from loglinear.errors import LoglinearError, OptionError
+from loglinear.errors import ClusterError, LoglinearError, OptionError
 from loglinear.estimators.conventions import clone
 from loglinear.estimators.options import tagger_training
 from loglinear.estimators.tagger.estimator import Tagger
@@ -184,6 +184,8 @@ class _Comparison:
         def task(spec: str, emit: Emit) -> None:
             try:
                 found: System | LoglinearError = self._system(spec, ready[spec], sizes, emit)
+            except ClusterError:
+                raise  # it says nothing about the criterion
             except LoglinearError as error:
                 found = error
             emit((spec, None, found))

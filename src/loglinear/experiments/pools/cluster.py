@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from loglinear.data import atomic_output
-from loglinear.errors import ClusterError, LoglinearError
+from loglinear.errors import ClusterError, DataError, LoglinearError
 from loglinear.experiments.pools.pool import (
     POLL_SECONDS,
     SECONDS_BETWEEN,
@@ -31,7 +31,7 @@ from loglinear.experiments.pools.pool import (
     Pool,
     Stopped,
 )
-from loglinear.experiments.pools.shared import pickled, unpickled
+from loglinear.experiments.pools.shared import Shared, pickled, unpickled
 from loglinear.scale.cluster import engine, sent
 from loglinear.system import temporary_folder
 
@@ -60,7 +60,8 @@ class ClusterPool(Pool):
         self._pump: threading.Thread | None = None
         self._new: list[engine.Work] = []
         self._answers: list[SimpleQueue[Any] | None] = []  # of each work, until it is there
-        self._shared: dict[str, engine.Shared] = {}  # by digest
+        self._shared: dict[str, engine.Shared] = {}  # by token or digest
+        self._kept: dict[str, Shared[Any]] = {}  # so that the same value has the same token
         self._failure: BaseException | None = None
 
     @property
@@ -87,6 +88,7 @@ class ClusterPool(Pool):
         import cloudpickle
 
         data, needed = pickled(job, cloudpickle.dumps)
+        self._kept |= needed
         files = sent.digests(job.reads)
         task = _Task(data, tuple(needed), files, job.writes, job.ALONE)
         values = [self._share(token, partial(getattr, each, "value")) for token, each in needed.items()]
@@ -242,9 +244,23 @@ def do_task(task: _Task, *values: Any) -> _Answer | sent.Missing | LoglinearErro
             written = {path: Path(place).read_bytes() for path, place in targets.items() if os.path.exists(place)}
             return _Answer(result, written)
     except LoglinearError as error:
-        return error
+        return _as_named(error, places)
     except MemoryError:
         return OutOfMemory("a worker ran out of memory; give workers more, or do fewer trainings at a time on each")
+
+
+def _as_named(error: LoglinearError, places: Mapping[str, str]) -> LoglinearError:
+    """The error with the driver's paths in the place of those here."""
+
+    def named(text: Any) -> Any:
+        for path, place in places.items():
+            text = text.replace(place, path) if isinstance(text, str) else text
+        return text
+
+    error.args = tuple(map(named, error.args))
+    if isinstance(error, DataError):
+        error.message, error.file = named(error.message), named(error.file)
+    return error
 
 
 class _Watch:

@@ -148,7 +148,14 @@ class Data:
         if share >= 1.0:
             return self
         n = max(1, round(share * len(self)))
-        return self.select(np.sort(self.nested(seed)[:n]))
+        if (n, seed) not in self._parts:
+            self._parts[n, seed] = self.select(np.sort(self.nested(seed)[:n]))
+        return self._parts[n, seed]
+
+    @cached_property
+    def _parts(self) -> dict[tuple[int, int], Data]:
+        """The parts made so far: the same object, so that it is sent to a process once."""
+        return {}
 
     def sample(self) -> Data:
         """A few sequences in which all labels occur, to try options on."""

@@ -58,20 +58,33 @@ class _Task:
     model: ModelFile
     tag: Tag
     job: Any
-    reads: tuple[str, ...]
+    reads: Mapping[str, int | None]  # sizes by path
     writes: str = ""
 
 
 def do_task(task: _Task, content: bytes | None = None) -> Any:
     """On a worker: what ``tag`` gives, or :class:`~loglinear.scale.cluster.sent.Missing` without the model."""
-    for path in task.reads:
-        if not os.path.exists(path):
+    for path, size in task.reads.items():
+        if (there := _size(path)) is None:
             raise DataError(f"{sent.worker_name()} does not see it; name a path that all workers have", path)
+        if there != size:
+            raise DataError(
+                f"{sent.worker_name()} sees another file there, of {there:,} bytes and not {size:,}; name a path that "
+                "is the same file for all", path,
+            )  # fmt: skip
     if task.writes and not os.path.exists(task.writes):
         folder = os.path.dirname(task.writes)
         raise DataError(f"{sent.worker_name()} does not see this folder; name one that all workers have", folder)
     tagger = task.model.loaded(content)
     return tagger if isinstance(tagger, sent.Missing) else task.tag(tagger, task.job)
+
+
+def _size(path: str) -> int | None:
+    """The size of a file; None if there is none."""
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return None
 
 
 class Jobs:
@@ -134,7 +147,8 @@ class Jobs:
     def _work(self, number: int, with_model: bool = False) -> Work:
         name, job = self._unfinished[number]
         self._sent.append(number)
-        task = _Task(self._model, self._tag, job, self._reads(job), self._writes)
+        reads = {path: _size(path) for path in self._reads(job)}
+        task = _Task(self._model, self._tag, job, reads, self._writes)
         if not with_model:
             return Work(task, name)
         if self._content is None:
