@@ -131,7 +131,8 @@ def watching_signals() -> Iterator[None]:
     try:
         yield
     finally:
-        sys.unraisablehook = unraisable
+        if not (_noted or _heard.is_set()):
+            sys.unraisablehook = unraisable
         if _asked.is_set():
             if _under_way.is_set():
                 watcher.join()  # which ends the process
@@ -156,7 +157,7 @@ def _raise_again(lost: Any) -> None:
         again = threading.Timer(0.05, _thread.interrupt_main)
         again.daemon = True
         again.start()
-    else:
+    elif not (_noted or _heard.is_set()):  # else it is of an object that the interrupt has left half made
         sys.__unraisablehook__(lost)
 
 

@@ -160,6 +160,30 @@ main()
     assert done.returncode == 128 + number and "Traceback" not in done.stderr, (done.returncode, done.stderr)
 
 
+def test_objects_that_an_interrupt_left_half_made_are_not_told_of():
+    code = f"""
+import os
+from loglinear import cli
+
+class Half:
+    def __del__(self):
+        raise AttributeError("it was never made")
+
+def interrupted():
+    kept.append(Half())
+    os.kill(os.getpid(), {int(signal.SIGTERM)})
+    import time
+    time.sleep(10)
+
+kept = []
+cli._run = interrupted
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100,
+                          env={**os.environ, "PYTHONPATH": SOURCE})  # fmt: skip
+    assert done.returncode == 143 and "Traceback" not in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupt_that_a_library_turns_into_an_error_is_one(tmp_path, number):
     command = Command(tmp_path, code=SWALLOWING)
