@@ -314,7 +314,7 @@ def test_numbers_out_of_reach_are_an_error(tmp_path, run):
 
 def test_warnings_are_said_in_a_line(numbers, run):
     result = run("cluster", numbers, "-k", 2, "--rounds", 1, "--restarts", 0)
-    assert result.status == 0 and "loglinear: warning: EM was stopped after 1 rounds" in result.err
+    assert result.status == 0 and "loglinear: warning: EM was stopped after 1 round" in result.err
 
 
 # -- tables of names and text, and sequences ---------------------------------------------------------------------------

@@ -243,7 +243,7 @@ def test_mistakes_in_data_are_said() -> None:
         Mixture(4).fit(x[:3])
     with pytest.raises(TypeError, match=r"[Ss]parse"):
         Mixture().fit(sparse.csr_matrix(x))
-    with pytest.raises(DataError, match="150 rows in X, and 2 entries"):
+    with pytest.raises(DataError, match="X has 150 rows, but known 2 entries"):
         Mixture().fit(x, known=[0, 1])
     for wrong in (2, 0.5, True, "a"):
         with pytest.raises(DataError, match=r"known\[1\]"):

@@ -114,11 +114,11 @@ def test_matches_are_symmetric_and_no_more_than_either(data: st.DataObject) -> N
 
 def test_trees_of_other_sentences_are_refused() -> None:
     one, two, other = (parse_tree(f"(ROOT {body})") for body in ("(N a)", "(X (N a) (N b))", "(N b)"))
-    with pytest.raises(DataError, match="tree 1: 1 words in the gold tree, but 2"):
+    with pytest.raises(DataError, match="tree 1: 1 word in the gold tree, but 2"):
         bracket_scores([one], [two])
     with pytest.raises(DataError, match="tree 2: the gold tree has 'a' where the predicted one has 'b'"):
         bracket_scores([one, one], [one, other])
-    with pytest.raises(DataError, match="1 gold trees, but 0"):
+    with pytest.raises(DataError, match="1 gold tree, but 0"):
         bracket_scores([one], [])
 
 

@@ -159,8 +159,8 @@ def test_the_dictionary() -> None:
 @pytest.mark.parametrize(
     ("gold", "predicted", "message"),
     [
-        ([["O"], ["O"]], [["O"], ["O", "O"]], "sequence 1 .from 0.: 1 gold labels but 2"),
-        ([["O"]], [["O"], ["O"]], "1 gold sequences but 2"),
+        ([["O"], ["O"]], [["O"], ["O", "O"]], "sequence 1 .from 0.: 1 gold label but 2"),
+        ([["O"]], [["O"], ["O"]], "1 gold sequence but 2"),
         ([["O"]], ["O"], "sequence 0 .from 0. is a string"),
     ],
 )

@@ -146,7 +146,7 @@ def test_the_same_seed_gives_the_same_weights_and_rounds_are_limited():
     one, again, other = (trained(Pool(own, 2), seed=seed)[0].weights for seed in (1, 1, 2))
     assert np.array_equal(one, again) and not np.array_equal(one, other)
     stopped, seen = trained(Pool(own, 2), max_iter=1)
-    assert not stopped.converged and len(seen) == 1 and stopped.message == "stopped after 1 rounds (max_iter 1)"
+    assert not stopped.converged and len(seen) == 1 and stopped.message == "stopped after 1 round (max_iter 1)"
     none, seen = trained(Pool(own, 2), max_iter=0)
     assert not seen and none.value == own.at(START)
     assert trained(Pool(own, 2), seed=1)[0].value < own.at(START)

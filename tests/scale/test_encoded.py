@@ -142,7 +142,7 @@ def test_a_manifest_of_another_version_is_refused(folder):
 def test_what_is_no_encoded_corpus_is_not_overwritten(text, tmp_path):
     (tmp_path / "enc").mkdir()
     (tmp_path / "enc" / "precious").write_text("x")
-    with pytest.raises(OptionError, match="exists and is no encoded corpus"):
+    with pytest.raises(OptionError, match="exists and is not an encoded corpus"):
         encode(read_columns(text), tmp_path / "enc", OPTIONS)
     assert (tmp_path / "enc" / "precious").read_text() == "x"
 

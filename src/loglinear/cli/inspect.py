@@ -511,10 +511,9 @@ def _linear(stored: ModelFile, labels: list[str], parts: dict[str, Weights], n_f
         "features": n_features, **more,
     }  # fmt: skip
     what = "label" if stored.kind == "classifier" else "target"
-    several = "" if len(labels) == 1 else "s"
     lines = [
-        _header(stored, facts["kind"], f"{len(labels):,} {what}{several}", f"{how_many(n_features, 'feature')}"),
-        *([f"kernel: {more['kernel']}; {more['support_rows']:,} support rows"] if "kernel" in more else []),
+        _header(stored, facts["kind"], how_many(len(labels), what), how_many(n_features, "feature")),
+        *([f"kernel: {more['kernel']}; {how_many(more['support_rows'], 'support row')}"] if "kernel" in more else []),
         _listed("options", facts["options"]),
         _training_line(facts["training"]),
         *(["scores are the sum of the base's and the learnt ones"] if "base" in parts else []),

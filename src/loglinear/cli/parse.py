@@ -342,7 +342,7 @@ def _write_log_prob(parser: Parser, sentences: list[list[str]], output: str, out
     from loglinear.data import atomic_output
 
     some = [words for words in sentences if words]
-    with working(out, f"summing over the trees of {len(some):,} sentences"):
+    with working(out, f"summing over the trees of {how_many(len(some), 'sentence')}"):
         values = parser.log_prob(some)
     left = iter(values.tolist())
     with atomic_output(output) as stream:

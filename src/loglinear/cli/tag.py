@@ -221,7 +221,7 @@ def _tag_parts(
         n_rows = n_rows if len(arrow) == len(parts) else 0  # of other files nobody knows how many they have
     done, empty = 0, list[str]()
     try:
-        with ProgressDisplay(screen, f"{len(parts):,} files", len(parts), n_rows) as display:
+        with ProgressDisplay(screen, f"{how_many(len(parts), 'file')}", len(parts), n_rows) as display:
             for part, target in parts:
                 os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
                 display.begin(part)

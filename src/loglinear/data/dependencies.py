@@ -28,6 +28,7 @@ from loglinear.arrays import Int32, Int64
 from loglinear.data.columns.corpus import PYTHON, Column, Sentences
 from loglinear.data.files import Source, check_text, read_bytes, source_name
 from loglinear.errors import DataError
+from loglinear.wording import how_many
 
 if TYPE_CHECKING:
     from loglinear.data.columns.scanning import Lines
@@ -110,13 +111,14 @@ class Dependencies(Sentences):
         sentences = list(sentences)
         trees: list[Any] = [None] * len(sentences) if heads is None else list(heads)
         if len(trees) != len(sentences):
-            raise DataError(f"{len(sentences)} sentences, but {len(trees)} trees")
+            raise DataError(f"{how_many(len(sentences), 'sentence')}, but {how_many(len(trees), 'tree')}")
         texts: list[str] = []
         for number, (sentence, tree) in enumerate(zip(sentences, trees, strict=True)):
             if not len(sentence):
                 raise DataError(f"sentence {number} (from 0) has no tokens; leave it out")
             if tree is not None and len(tree) != len(sentence):
-                raise DataError(f"sentence {number} (from 0) has {len(sentence)} tokens, but {len(tree)} heads")
+                heads = how_many(len(tree), "head")
+                raise DataError(f"sentence {number} (from 0) has {how_many(len(sentence), 'token')}, but {heads}")
             arcs = [(NOTHING, NOTHING)] * len(sentence) if tree is None else tree
             pairs = zip(sentence, arcs, strict=True)
             texts.append(
@@ -279,7 +281,7 @@ def _heads(column: Column, lengths: Int64, rows: Int64, name: str) -> Int32:
             raise DataError("a token without a head; a tree needs one for each (0 is the root)", *where)
         if heads[t] < 0:
             raise DataError(f"the head {text!r:.40} is not a number", *where)
-        raise DataError(f"the head {text} is out of range: the sentence has {lengths[t]} tokens", *where)
+        raise DataError(f"the head {text} is out of range: the sentence has {how_many(lengths[t], 'token')}", *where)
     return heads
 
 
@@ -329,7 +331,8 @@ def write_conllu(
     new = corpus.heads if heads is None else np.asarray(heads, dtype=np.int32)
     names = Column((new == 0).astype(np.int32), [NOTHING, ROOT]) if relations is None else relations
     if new.shape != (corpus.n_tokens,) or len(names) != corpus.n_tokens:
-        raise DataError(f"{len(new)} heads and {len(names)} relations for {corpus.n_tokens} tokens")
+        given = f"{how_many(len(new), 'head')} and {how_many(len(names), 'relation')}"
+        raise DataError(f"{given} for {how_many(corpus.n_tokens, 'token')}")
     n_heads = int(new.max()) + 1
     values = [str(head).encode() for head in range(n_heads)] + [value.encode() for value in names.values]
     ids = np.stack([new, names.ids + n_heads], axis=1).astype(np.int64).ravel()

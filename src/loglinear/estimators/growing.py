@@ -29,6 +29,7 @@ from loglinear.optimizers.passes import PassState
 from loglinear.options import spec_name
 from loglinear.training.plan import l2_factor
 from loglinear.training.problem import Learnable
+from loglinear.wording import how_many
 
 ABLE = ("online", "sgd", "adagrad")  #: optimizers that go example by example
 MOST_STEPS = 2**53
@@ -143,5 +144,5 @@ def continued(stream: Stream | None, options: Any, optimizer: str) -> Stream | N
 
 def note_of(stream: Stream) -> str:
     """What a model's ``message_`` says of the stream."""
-    calls = "1 call" if stream.calls == 1 else f"{stream.calls:,} calls"
-    return f"after {calls} of partial_fit, {stream.state.n_steps:,} steps of {spec_name(stream.optimizer)}"
+    steps = how_many(stream.state.n_steps, "step")
+    return f"after {how_many(stream.calls, 'call')} of partial_fit, {steps} of {spec_name(stream.optimizer)}"

@@ -198,9 +198,10 @@ class Mixture(MixtureOptions, TrainedEstimator[MixtureModel]):
 
     def _warn(self) -> None:
         if not self.converged_ and self.rounds and self.dev_score_ is None:
+            rounds = how_many(self.n_iter_ or 0, "round")
             warnings.warn(
-                f"EM was stopped after {self.n_iter_} rounds, before its objective had settled; give more rounds or a "
-                "greater tolerance",
+                f"EM was stopped after {rounds}, before its objective had settled; give more rounds or a greater "
+                "tolerance",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -648,7 +649,9 @@ def start_method(mixture: Any, n_columns: int) -> str | Float:
     except (TypeError, ValueError):
         centres = np.zeros(0)
     if centres.shape != (mixture.n_components, n_columns) or not np.isfinite(centres).all():
-        raise OptionError(f"start must be a name or an array of {mixture.n_components} centres of {n_columns} columns")
+        raise OptionError(
+            f"start must be a name or an array of {mixture.n_components} centres of {how_many(n_columns, 'column')}"
+        )
     if mixture.family == "multinomial" and centres.min() < 0:
         raise OptionError("start has centres with negative counts")
     return centres
@@ -665,7 +668,7 @@ def known_components(known: Any, n: int, n_components: int) -> tuple[Int32 | Non
         return None, names
     values = list(np.asarray(known, dtype=object))
     if len(values) != n:
-        raise DataError(f"there are {n} rows in X, and {len(values)} entries in known")
+        raise DataError(f"X has {how_many(n, 'row')}, but known {how_many(len(values), 'entry')}")
     given = [value for value in values if not _is_unknown(value)]
     if not given:
         return None, names

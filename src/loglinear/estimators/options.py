@@ -33,6 +33,7 @@ from loglinear.options import (
     spec_name,
     spec_options,
 )
+from loglinear.wording import how_many
 
 # Headings of --help.
 DEV, FEATURES, MODEL, RUN = "Dev data (early stopping)", "Features", "The model", "The run"
@@ -723,8 +724,8 @@ class Probable(NamedTuple):
         """How many of ``max_iter`` iterations are left to learn their weights; an error if none is."""
         if max_iter <= self.after:
             raise OptionError(
-                f"max_iter={max_iter}: probable features are added after {self.after} iterations, which leaves none to "
-                "learn their weights; allow more, or add them earlier, as in states='probable:0.2,after=3'"
+                f"max_iter={max_iter}: probable features are added after {how_many(self.after, 'iteration')}, which "
+                "leaves none to learn their weights; allow more, or add them earlier: states='probable:0.2,after=3'"
             )
         return max_iter - self.after
 

@@ -18,6 +18,7 @@ from loglinear.data.columns.corpus import Column
 from loglinear.data.dependencies import Dependencies
 from loglinear.errors import DataError
 from loglinear.evaluation.labels import percent
+from loglinear.wording import how_many
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class AttachmentReport:
         las = "" if self.las is None else f"  LAS {self.las:6.2f}"
         exact = percent(self.exact, self.sentences)
         failures = "" if self.failures is None else f"  failures {self.failures}"
-        counts = f"{self.tokens} tokens, {self.sentences} sentences"
+        counts = f"{how_many(self.tokens, 'token')}, {how_many(self.sentences, 'sentence')}"
         return f"{counts}: UAS {self.uas:6.2f}{las}  exact {exact:6.2f}{failures}\n"
 
     def to_dict(self) -> dict[str, float | None]:

@@ -29,6 +29,7 @@ from loglinear.data.trees.cleaning import ROOT_LABELS
 from loglinear.data.trees.tree import Tree, is_fallback, tree_word
 from loglinear.errors import DataError
 from loglinear.evaluation.labels import Score, Scored, percent
+from loglinear.wording import how_many
 
 PUNCTUATION = frozenset({",", ":", "``", "''", "."})
 Bracket = tuple[str, int, int]
@@ -134,11 +135,11 @@ def bracket_scores(
         Where the trees are not of the same sentences.
     """
     if len(gold) != len(predicted):
-        raise DataError(f"{len(gold)} gold trees, but {len(predicted)} predicted ones")
+        raise DataError(f"{how_many(len(gold), 'gold tree')}, but {len(predicted)} predicted")
     if failed is None:
         failed = [tree is not None and is_fallback(tree) for tree in predicted]
     if len(failed) != len(predicted):
-        raise DataError(f"{len(predicted)} predicted trees, but {len(failed)} in failed")
+        raise DataError(f"{how_many(len(predicted), 'predicted tree')}, but {len(failed)} in failed")
     rows = [
         _sentence(number, tree, other, bool(none), same_particle)
         for number, (tree, other, none) in enumerate(zip(gold, predicted, failed, strict=True), 1)
@@ -187,7 +188,9 @@ def _cross(bracket: Bracket, other: Bracket) -> bool:
 def _check_words(number: int, gold: list[str], predicted: list[str]) -> None:
     """Reject trees of different sentences."""
     if len(gold) != len(predicted):
-        raise DataError(f"tree {number}: {len(gold)} words in the gold tree, but {len(predicted)} in the predicted one")
+        raise DataError(
+            f"tree {number}: {how_many(len(gold), 'word')} in the gold tree, but {len(predicted)} in the predicted one"
+        )
     for word, other in zip(gold, predicted, strict=True):
         if tree_word(word) != tree_word(other):
             raise DataError(f"tree {number}: the gold tree has {word!r:.40} where the predicted one has {other!r:.40}")

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from loglinear.arrays import Int64
 from loglinear.errors import DataError
+from loglinear.wording import how_many
 
 #: Labels of a corpus: a list of strings per sequence, or (ids [N], values, offsets [S + 1]).
 Labelling = Sequence[Sequence[str]] | tuple[npt.NDArray[np.integer[Any]], Sequence[str], npt.NDArray[np.integer[Any]]]
@@ -130,7 +131,7 @@ def flat_accuracy(gold_ids: npt.ArrayLike, predicted_ids: npt.ArrayLike) -> floa
     """Share, from 0 to 1, of the positions where two arrays of ids [N] agree; 0 if they are empty."""
     gold, predicted = np.asarray(gold_ids), np.asarray(predicted_ids)
     if gold.shape != predicted.shape:
-        raise DataError(f"{gold.size} gold labels but {predicted.size} predicted ones")
+        raise DataError(f"{how_many(gold.size, 'gold label')} but {predicted.size} predicted")
     return float(np.mean(gold == predicted)) if gold.size else 0.0
 
 
@@ -182,10 +183,10 @@ def aligned(gold: Labelling, predicted: Labelling) -> tuple[Int64, Int64, list[s
     ids, values, other = _arrays(predicted)
     if not np.array_equal(offsets, other):
         if len(offsets) != len(other):
-            raise DataError(f"{len(offsets) - 1} gold sequences but {len(other) - 1} predicted ones")
+            raise DataError(f"{how_many(len(offsets) - 1, 'gold sequence')} but {len(other) - 1} predicted")
         lengths = np.diff(offsets), np.diff(other)
         first = int(np.argmax(lengths[0] != lengths[1]))
-        message = f"{lengths[0][first]} gold labels but {lengths[1][first]} predicted ones"
+        message = f"{how_many(lengths[0][first], 'gold label')} but {lengths[1][first]} predicted"
         raise DataError(f"sequence {first} (from 0): {message}")
     index = {value: number for number, value in enumerate(dict.fromkeys([*gold_values, *values]))}
     maps = [np.array([index[value] for value in some], dtype=np.int64) for some in (gold_values, values)]

@@ -18,6 +18,7 @@ from loglinear.data.spans.text import Text, TextFile, from_units, span_of
 from loglinear.data.spans.tokens import token_offsets
 from loglinear.errors import DataError
 from loglinear.evaluation.chunks import chunk_spans, has_chunks
+from loglinear.wording import how_many
 
 NAMELESS = "chunk"  # the label of a span whose token labels are a prefix alone
 
@@ -67,7 +68,7 @@ def labels_to_spans(tokens: Sequence[tuple[int, int]], labels: Sequence[str]) ->
     [(0, 9, 'PER'), (11, 15, 'LOC')]
     """
     if len(tokens) != len(labels):
-        raise ValueError(f"{len(tokens)} tokens but {len(labels)} labels")
+        raise ValueError(f"{how_many(len(tokens), 'token')} but {how_many(len(labels), 'label')}")
     column = Column.from_strings(labels)
     found = label_spans(column, np.array([0, len(labels)], dtype=np.int64))
     return [(tokens[first][0], tokens[end - 1][1], label) for first, end, label in found]

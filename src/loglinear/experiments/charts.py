@@ -15,6 +15,7 @@ import numpy.typing as npt
 from loglinear.arrays import Array, Float
 from loglinear.errors import OptionError
 from loglinear.streams import visible
+from loglinear.wording import how_many
 
 COLOURS = (
     "#0072b2",
@@ -173,7 +174,7 @@ def component_chart(mixture: Any, x: Float, columns: Sequence[int] | None, names
     belongs = mixture.model_.joint(shown).argmax(axis=1)
     centre = np.zeros(d) if columns is not None else x.mean(axis=0)
     points, means = (shown - centre) @ axes, (theta.means - centre) @ axes
-    with drawing(f"{k} components of {len(x):,} rows", *labels) as (canvas, done):
+    with drawing(f"{how_many(k, 'component')} of {how_many(len(x), 'row')}", *labels) as (canvas, done):
         from matplotlib.patches import Ellipse
 
         for number in range(k):

@@ -22,6 +22,7 @@ from loglinear.errors import DataError, OptionError
 from loglinear.estimators.options import AIC, BIC, HELD_OUT
 from loglinear.experiments.charts import Line, Mark, line_chart
 from loglinear.experiments.tables import Table, number
+from loglinear.wording import how_many
 
 if TYPE_CHECKING:
     from loglinear.estimators.mixture import Mixture
@@ -110,7 +111,7 @@ class Judged:
     def said(self, way: str) -> str:
         """A line about it."""
         value = -self.cost(way) if way == HELD_OUT else self.cost(way)
-        return f"{self.components} components: {TITLES[way]} {value:,.3f}"
+        return f"{how_many(self.components, 'component')}: {TITLES[way]} {value:,.3f}"
 
 
 @dataclass
@@ -129,7 +130,7 @@ class Curve:
         """The curve, for people."""
         held = self.way == HELD_OUT
         titles = ["components", "log-likelihood", "parameters", "BIC", "AIC", *([TITLES[HELD_OUT]] if held else [])]
-        table, best = Table(f"Chosen by {self.way}: {self.best.components} components", titles), self.best
+        table, best = Table(f"Chosen by {self.way}: {how_many(self.best.components, 'component')}", titles), self.best
         for each in self.judged:
             figures = [each.log_likelihood, each.parameters, each.bic, each.aic, *([each.held_out] if held else [])]
             digits = (1, 0, 1, 1, 4)

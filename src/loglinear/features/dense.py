@@ -26,6 +26,7 @@ from loglinear.data.vectors import WordVectors
 from loglinear.errors import DataError, OptionError
 from loglinear.model_file import string_arrays
 from loglinear.system import check_memory
+from loglinear.wording import how_many
 
 if TYPE_CHECKING:
     from loglinear.model_file import Reader
@@ -303,7 +304,8 @@ def parted(x: Any) -> tuple[Any, Float | None]:
         tokens = items()
     tokens = list(tokens)
     if len(tokens) != matrix.shape[0]:
-        raise DataError(f"it has {len(tokens)} tokens, but {matrix.shape[0]} rows of numbers beside them")
+        numbers = how_many(matrix.shape[0], "row")
+        raise DataError(f"it has {how_many(len(tokens), 'token')}, but {numbers} of numbers beside them")
     if not _is_sparse(matrix):
         rows = np.asarray(matrix, dtype=np.float64)
         _check_numbers(rows, range(len(rows)), "the row of numbers")

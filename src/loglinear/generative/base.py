@@ -31,6 +31,7 @@ from loglinear.options import Option, spec_name, spec_options
 from loglinear.structures.chain.features import ChainFeatures, ChainGradient
 from loglinear.structures.chain.structure import Chain, ChainScores
 from loglinear.system import in_threads
+from loglinear.wording import how_many
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Expected feature counts by drawing sequences from the base (Smith, Vail & Lafferty 2007, eq. 7), smoothed.
@@ -525,7 +526,8 @@ class OwnBase:
         """Drawn rows with their columns at the corpus' positions."""
         assert self.columns is not None
         if drawn.n_columns != len(self.columns):
-            raise DataError(f"rows have {drawn.n_columns} columns, those of the training data {len(self.columns)}")
+            have = how_many(drawn.n_columns, "column")
+            raise DataError(f"rows have {have}, those of the training data {len(self.columns)}")
         nothing = np.zeros(drawn.n_tokens, dtype=np.int32)
         columns = [Column(nothing, [""]) for _ in range(max(self.columns) + 1)]
         for c, column in zip(self.columns, drawn.columns, strict=True):

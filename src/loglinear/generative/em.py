@@ -22,6 +22,7 @@ import numpy as np
 
 from loglinear.arrays import Array, Arrays, Float
 from loglinear.optimizers.optimizer import Callback, Optimizer, Result, check_parts_fit, reading_state
+from loglinear.wording import how_many
 
 NOTHING = np.zeros(0)
 COUNTERS = ("n_starts", "iteration", "evaluations", "start")
@@ -250,7 +251,7 @@ class EM(Optimizer, Generic[M]):
                 now.note(found)
                 objective.compare(before, found, now.n_rounds)
                 if callback is not None and callback(now):
-                    return Result(now, False, f"stopped after {now.iteration} rounds")
+                    return Result(now, False, f"stopped after {how_many(now.iteration, 'round')}")
                 if not now.given_up:
                     continue
             now.end_start()
@@ -268,7 +269,7 @@ class EM(Optimizer, Generic[M]):
 
     def _message(self, now: EMState, data: Observed[M, Any]) -> str:
         rounds = "converged" if self._has_converged(now, data) else "stopped"
-        how = f"{rounds} after {now.n_rounds} rounds"
+        how = f"{rounds} after {how_many(now.n_rounds, 'round')}"
         if self.n_starts == 1:
             return how
         shown = [f"{value:,.{data.decimals}f}" for value in sorted(now.ended)[:-1]]

@@ -18,6 +18,7 @@ from loglinear.arrays import Float, Int64
 from loglinear.errors import DataError, OptionError
 from loglinear.kernels import kernel
 from loglinear.optimizers.lbfgs import LBFGS, PAIRS, LBFGSState, Objective
+from loglinear.wording import how_many
 
 OF_WEIGHTS = 8  # vectors of a number for each weight that are in use at any time, besides the pairs
 _BLOCK = 1024  # a power of two; numbers walked at a time, and partial sums of an inner product
@@ -199,7 +200,7 @@ class Run:
     @property
     def stopped(self) -> str:
         """The beginning of a message that says why the run stopped."""
-        return f"stopped after {self.state.iteration} iterations"
+        return f"stopped after {how_many(self.state.iteration, 'iteration')}"
 
     def iterate(self) -> bool:
         """One iteration; False when no step lowers the objective, not even along the gradient."""

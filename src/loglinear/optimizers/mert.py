@@ -44,6 +44,7 @@ from loglinear.arrays import Float, Int64
 from loglinear.kernels import kernel
 from loglinear.optimizers.optimizer import Result
 from loglinear.options import option, options
+from loglinear.wording import how_many
 
 NARROW = 1e-9  # narrower intervals, as a share of where they lie, are left out
 METRICS = F1, ACCURACY = "f1", "accuracy"
@@ -230,7 +231,7 @@ class MERT:
             callback(state)
             if not n_new:
                 return Result(state, True, "converged: the n-best lists hold nothing new")
-        return Result(state, False, f"stopped after {max_iter} rounds (max_iter {max_iter})")
+        return Result(state, False, f"stopped after {how_many(max_iter, 'round')} (max_iter {max_iter})")
 
     def descended(
         self, lists: Lists, weights: Float, rng: np.random.Generator, state: MERTState

@@ -16,6 +16,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from loglinear.arrays import Float
 from loglinear.errors import OptionError
 from loglinear.optimizers.optimizer import Callback, Optimizer, Result, StoredState, register
+from loglinear.wording import how_many
 
 MOST_WEIGHTS = 5000
 ENOUGH = 1e-4  # share of the promised fall that a step must bring
@@ -67,7 +68,9 @@ class Newton(Optimizer):
             if promised <= self.tolerance * 1e-5 * max(1.0, abs(value)):
                 return Result(now, True, "converged: a Newton step would hardly lower the objective")
             if now.iteration >= self.max_iter:
-                return Result(now, False, f"stopped after {now.iteration} iterations (max_iter {self.max_iter})")
+                return Result(
+                    now, False, f"stopped after {how_many(now.iteration, 'iteration')} (max_iter {self.max_iter})"
+                )
             step = 1.0
             while not (lower := objective(now.weights - step * direction)[0]) <= value - ENOUGH * step * promised:
                 now.evaluations += 1
@@ -77,7 +80,7 @@ class Newton(Optimizer):
             now.weights = now.weights - step * direction
             now.iteration, now.evaluations, now.value = now.iteration + 1, now.evaluations + 1, lower
             if callback is not None and callback(now):
-                return Result(now, False, f"stopped after {now.iteration} iterations (by the callback)")
+                return Result(now, False, f"stopped after {how_many(now.iteration, 'iteration')} (by the callback)")
 
 
 def _solved(hessian: Float, gradient: Float) -> Float:

@@ -152,7 +152,7 @@ def check_target(folder: str | os.PathLike[str]) -> None:
     if not is_encoded(target):
         if target.is_dir() and not any(target.iterdir()):
             return
-        raise OptionError(f"{target} exists and is no encoded corpus; name another folder")
+        raise OptionError(f"{target} exists and is not an encoded corpus; name another folder")
     if others := sorted({each.name for each in target.iterdir()} - set(FILES_ENCODED)):
         raise OptionError(f"{target} holds other files as well, such as {others[0]}; name another folder")
 
@@ -292,7 +292,7 @@ class EncodedFolder:
         Its arrays lie in files and must not be changed.
     options : dict
         The options of a tagger that the encoding was made with: ``Tagger(l2=0.1, **folder.options).fit(folder.corpus)``
-        finds it in the folder, and a tagger with others encodes the corpus anew.
+        finds it in the folder, and a tagger with others encodes the corpus again.
     label_column : int
     reading : dict
         How the sources were read.

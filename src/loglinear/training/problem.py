@@ -32,7 +32,8 @@ class Phase:
     Parameters
     ----------
     name : str
-        What progress and checkpoints call it; ``main`` is the one that dev data judges.
+        What progress and checkpoints call it; ``main`` is the one whose iterations dev data judges. Of the others it
+        judges the weights that the next phase starts from.
     optimizer : Optimizer
     prepare : callable
         From the starting weights and the arrays of a checkpoint (None without one) to the objective and the arrays

@@ -359,6 +359,8 @@ class Run:
             reached = 0 if kept is None else names.index(kept[1]["phase"])
         last_keep: Arrays = {}
         before: State | None = None
+        is_first = all(earlier.opens for earlier in self.stages[:number])
+        judge, best = self.dev if is_first else None, Best()
         for phase in phases[reached:]:
             with reading(None if kept is None else self.checkpoint):
                 objective, keep = phase.prepare(weights, None if kept is None else _part("phase.", kept[0]))
@@ -367,11 +369,9 @@ class Run:
             last_keep = keep
             if self.stop.is_set():
                 raise _Stopped(sum(each.iterations for each in self.ended), weights)
-            is_first = all(earlier.opens for earlier in self.stages[:number])
-            judge = self.dev if is_first and phase.name == MAIN else None
-            running = _PhaseRun(self, number, phase, objective, keep, judge)
+            running = _PhaseRun(self, number, phase, objective, keep, judge, best)
             before = self.state if phase.continues else before
-            weights = running.weights(weights, kept, stage.score_start or len(phases) > 1, before)
+            weights = running.weights(weights, kept, stage.score_start or phase is not phases[0], before)
             kept, before = None, running.final
         return weights
 
@@ -470,11 +470,17 @@ class Run:
 
 
 class _PhaseRun:
-    """The run of a phase and its callback: scores dev data, tracks the best weights, reports, saves, may stop."""
+    """The run of a phase and its callback: scores dev data, tracks the best weights, reports, saves, may stop.
 
-    def __init__(self, run: Run, stage: int, phase: Phase, objective: Any, keep: Arrays, dev: Dev | None) -> None:
-        self.run, self.stage, self.phase, self.objective, self.keep, self.dev = run, stage, phase, objective, keep, dev
-        self.best = Best()
+    ``dev`` judges the weights that each phase starts from, and the iterations of the main one. ``best`` is what it has
+    found in the phases before.
+    """
+
+    def __init__(
+        self, run: Run, stage: int, phase: Phase, objective: Any, keep: Arrays, dev: Dev | None, best: Best
+    ) -> None:
+        self.run, self.stage, self.phase, self.objective, self.keep = run, stage, phase, objective, keep
+        self.dev, self.best, self.is_main = dev, best, phase.name == MAIN
         self.out_of_patience = False
         self.went_on = False  # whether an iteration has ended, so that a later failure is not the checkpoint's
         self.final: State | None = None
@@ -491,13 +497,12 @@ class _PhaseRun:
             with reading(run.checkpoint):
                 state = phase.optimizer.restore(_part("optimizer.", arrays))
                 if "best.weights" in arrays:
-                    self.best = Best(
-                        float(notes["best_score"]), int(notes["best_iteration"]), np.array(arrays["best.weights"])
-                    )
+                    self.best.score, self.best.iteration = float(notes["best_score"]), int(notes["best_iteration"])
+                    self.best.weights = np.array(arrays["best.weights"])
                 if self.best.weights is not None and self.best.weights.shape != start.shape:
                     raise ModelFileError(f"{self.best.weights.shape} weights, not {start.shape}")
         elif score_start and self.dev is not None:
-            self.best = Best(self.dev.score([*run.weights, start]), 0, start.copy())
+            self._judge(start, 0)
         if state is None and before is not None:
             state = before if phase.continues else phase.optimizer.take_over(before, self.objective)
         with reading(
@@ -505,7 +510,7 @@ class _PhaseRun:
         ):  # a state may fail when it is used
             result = phase.optimizer.minimise(self.objective, start, l1=phase.l1, callback=self, state=state)
         final = self.final = result.state
-        best, message = self.best, result.message
+        best, message = self.best if self.is_main else Best(), result.message
         weights = np.array(final.weights) if best.weights is None else best.weights
         if self.out_of_patience:
             after = how_many(final.iteration, phase.optimizer.iteration_is)
@@ -541,15 +546,20 @@ class _PhaseRun:
             raise _Stopped(final.iteration, weights)
         return weights
 
+    def _judge(self, weights: Float, iteration: int) -> float:
+        """The dev score of weights [D], which may turn out to be the best."""
+        assert self.dev is not None
+        score = self.dev.score([*self.run.weights, weights])
+        if score > self.best.score:
+            self.best.score, self.best.iteration, self.best.weights = score, iteration, weights.copy()
+        return score
+
     def __call__(self, now: State) -> bool:
         """After an iteration; whether to stop. Where there are several starts, patience ends one of them."""
         run, best, score = self.run, self.best, None
         self.went_on = True
-        if self.dev is not None:
-            weights = getattr(now, "candidate", now.weights)  # of several starts, the current one's
-            score = self.dev.score([*run.weights, weights])
-            if score > best.score:
-                best.score, best.iteration, best.weights = score, now.iteration, weights.copy()
+        if self.dev is not None and self.is_main:
+            score = self._judge(getattr(now, "candidate", now.weights), now.iteration)  # of several starts, the current
             since = max(best.iteration, getattr(now, "began_at", 0))
             self.out_of_patience = now.iteration - since >= run.patience
         best_score = None if score is None else best.score

@@ -150,7 +150,7 @@ def test_a_hash_inside_a_sentence_is_a_token_or_ragged_never_dropped() -> None:
         (b"\n \n\t\r\n", {}, "^<file>: the file holds no tokens"),
         (b"\xef\xbb\xbf", {}, "^<file>: the file holds no tokens"),
         (b"-DOCSTART- O\n", {}, "^<file>: the file holds no tokens"),
-        (b"a b\n\nc\n", {}, "^<file>:3: this row has 1 fields, the first row .line 1. has 2"),
+        (b"a b\n\nc\n", {}, "^<file>:3: this row has 1 field, the first row .line 1. has 2"),
         (b"# x y\na b\nc d e\n", {}, "^<file>:3: this row has 3 fields, the first row .line 2. has 2"),
         (b"a\tb\nNew York\tc\n", {}, "^<file>:2: .*separator tab"),
         (b"a b\nc \xff\n", {}, "^<file>:2: invalid UTF-8"),
@@ -160,7 +160,7 @@ def test_a_hash_inside_a_sentence_is_a_token_or_ragged_never_dropped() -> None:
         ("a b\n".encode("utf-16"), {}, "^<file>:1: .*UTF-16"),
         (b"a\tb\nc\t\td\n", {"separator": "tab"}, "^<file>:2: an empty field"),
         (b"a\tb\n\td\n", {"separator": "tab"}, "^<file>:2: an empty field"),
-        (b"a\tb\nc\t\n", {"separator": "tab"}, "^<file>:2: this row has 1 fields"),
+        (b"a\tb\nc\t\n", {"separator": "tab"}, "^<file>:2: this row has 1 field"),
     ],
 )
 def test_errors_have_file_and_line(raw: bytes, options: dict[str, str], message: str) -> None:

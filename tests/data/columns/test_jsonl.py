@@ -57,7 +57,7 @@ def test_other_keys_are_kept_and_extra_keys_added() -> None:
     assert records[1] == {"tokens": ["b"], "labels": ["Y"], "p": 1}
     part = [json.loads(line) for line in written(corpus.select([1]), p=[3]).splitlines()]
     assert part == [{"tokens": ["b"], "p": 3}]
-    with pytest.raises(DataError, match="1 entries"):
+    with pytest.raises(DataError, match="1 entry"):
         written(corpus, p=[1])
 
 
@@ -86,7 +86,7 @@ def test_column_files_and_json_lines_say_the_same() -> None:
         ('{"tokens": ["a", []]}', "token 1"),
         ('{"tokens": ["a", ["b", "c"]]}', "different lengths"),
         ('{"tokens": [["b", "c"]]}', "different lengths.*line 1. has 1"),
-        ('{"tokens": ["a"], "labels": ["X", "Y"]}', "1 tokens but 2 labels"),
+        ('{"tokens": ["a"], "labels": ["X", "Y"]}', "1 token but 2 labels"),
         ('{"tokens": ["a"], "labels": [1]}', "list of strings"),
         ('{"tokens": ["a"], "labels": "X"}', "list of strings"),
         ('{"tokens": ["\\ud800"]}', "not valid Unicode"),

@@ -243,7 +243,7 @@ def test_options_that_make_no_sense(options, message):
         (NUMBERS, ["p", "p", "p"], "one class alone"),
         (NUMBERS, None, "y is None"),
         (NUMBERS, [0.5, 1.5, 2.5], "Unknown label type"),
-        (["a", "b"], ["p"], "there are 2 examples, but 1 labels"),
+        (["a", "b"], ["p"], "X has 2 examples, but y 1 label"),
         (["ab", 3], ["p", "q"], r"example 1 \(from 0\) is 3, not a string"),
         (["", " "], ["p", "q"], "nothing to count"),
         (["a", "b"], ["p", None], r"the label of example 1 \(from 0\) is None"),

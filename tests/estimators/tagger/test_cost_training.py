@@ -5,6 +5,7 @@ import pytest
 
 from loglinear import Tagger
 from loglinear.errors import OptionError
+from loglinear.training.dev import Dev
 
 OPTIONS = {"template": "words", "l2": 0.1, "max_iter": 15}
 
@@ -81,6 +82,13 @@ def test_a_cost_of_whole_labellings_without_lists_is_refused(data, criterion):
         Tagger(criterion, cost=any_wrong, template="words").fit(*data)
 
 
+def test_a_cost_of_the_right_labelling_is_told_before_anything_is_trained(data):
+    seen = []
+    with pytest.raises(OptionError, match="the right labelling must cost 0"):
+        Tagger("risk:k=3", cost=lambda gold, predicted: 1.0, template="words").fit(*data, observe=seen.append)
+    assert seen == []
+
+
 def test_a_cost_of_whole_labellings_needs_complete_labels(data):
     X, y = data
     with pytest.raises(OptionError, match="needs one label for each token, and no sub-labels"):
@@ -96,6 +104,36 @@ def test_temperatures_are_phases(data):
     phases = list(dict.fromkeys(progress.phase for progress in tagger.history_))
     assert phases == ["cll", "temperature 4", "temperature 2", "temperature 1", "main"]
     assert tagger.score(*data) > 0.9
+
+
+@pytest.mark.parametrize("interrupted_in", [None, "cll", "temperature 4", "main"])
+@pytest.mark.parametrize("phase", ["cll", "temperature 4"])
+def test_dev_data_judges_the_weights_that_each_temperature_starts_from(
+    data, tmp_path, monkeypatch, phase, interrupted_in
+):
+    class Stop(Exception):
+        pass
+
+    def stop(progress):
+        if progress.phase == interrupted_in and progress.iteration == 2:
+            raise Stop
+
+    ends = {}
+
+    def note(progress):
+        ends[progress.phase] = progress.look.weights.copy()
+
+    options = {"template": "words", "l2": 0.1, "max_iter": 3, "optimizer": "lbfgs"}
+    Tagger("risk:anneal=4", **options).fit(*data, observe=note)
+    assert list(ends) == ["cll", "temperature 4", "temperature 2", "main"]
+    monkeypatch.setattr(Dev, "score", lambda self, weights: float(np.array_equal(weights[-1], ends[phase])))
+    run = {"checkpoint": tmp_path / "c", "checkpoint_seconds": 0}
+    if interrupted_in is not None:
+        with pytest.raises(Stop):
+            Tagger("risk:anneal=4", **options).fit(*data, *data, observe=stop, **run)
+    tagger = Tagger("risk:anneal=4", **options).fit(*data, *data, resume=interrupted_in is not None, **run)
+    assert tagger.dev_score_ == 1.0 and tagger.best_iteration_ == 0
+    assert np.allclose(tagger.model_.weights, ends[phase], atol=1e-6)
 
 
 @pytest.mark.parametrize("criterion", ["risk:anneal=4", "risk:k=4", "risk:temperature=2", "pseudolikelihood:nota"])

@@ -254,7 +254,7 @@ def test_tokens_without_an_array_have_the_mean():
         ([[{"e": np.ones(2)}, {"e": "x"}]], r"sequence 0, position 1 .* array at other tokens"),
         ([[{"e": np.array([1.0, np.nan])}]], r"sequence 0, position 0 .* number nan at 1"),
         ([[{"e": np.ones((2, 2))}]], r"sequence 0, position 0 .* shape \(2, 2\)"),
-        ([([{"w": "a"}], np.ones((2, 2)))], r"sequence 0 .* 1 tokens, but 2 rows"),
+        ([([{"w": "a"}], np.ones((2, 2)))], r"sequence 0 .* 1 token, but 2 rows"),
         ([np.array([[np.inf]])], r"sequence 0, position 0 .* number inf"),
     ],
 )  # fmt: skip

@@ -29,7 +29,7 @@ def test_training_is_that_without_them(tagger):
     assert other.dev_score_ == 1.0
     with pytest.raises(DataError, match="no sequence to train on"):
         Tagger().fit([[], []], [[], []])
-    with pytest.raises(DataError, match=r"sequence 3 \(from 0\) has 0 tokens but 1 labels"):
+    with pytest.raises(DataError, match=r"sequence 3 \(from 0\) has 0 tokens but 1 label"):
         Tagger().fit(WITH_EMPTY, [*Y_EMPTY[:3], ["A"], *Y_EMPTY[4:]])
 
 

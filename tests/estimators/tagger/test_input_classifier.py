@@ -171,7 +171,7 @@ def test_a_corpus_brings_its_own_labels():
         (InputClassifier(Tagger(template="words")), {}, OptionError, "conditional model"),
         (InputClassifier("hmm"), {}, OptionError, "is neither a Tagger nor an HMM"),
         (InputClassifier(prior="flat"), {}, OptionError, "prior='flat' is not one of empirical, uniform"),
-        (InputClassifier(), {"y": ["a"]}, DataError, "20 sequences in X and 1 classes"),
+        (InputClassifier(), {"y": ["a"]}, DataError, "X has 20 sequences, but y 1 class"),
         (InputClassifier(), {"labels": [["C"]]}, DataError, "labels for 1"),
     ],
 )

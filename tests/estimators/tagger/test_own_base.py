@@ -255,7 +255,7 @@ def broken(**methods):
         (broken(sample=lambda n, rng: [1] * n), DataError, r"must give pairs \(x, y\), not \[1\]"),
         (broken(sample=lambda n, rng: [([("a", "N")], ["X"])] * n), DataError, "drew the label 'X', which"),
         (broken(sample=lambda n, rng: [([], [])] * n), DataError, r"sample: sequence 0 \(from 0\) is empty"),
-        (broken(sample=lambda n, rng: [(["a"], ["O"])] * n), DataError, "rows have 1 columns, those of the training"),
+        (broken(sample=lambda n, rng: [(["a"], ["O"])] * n), DataError, "rows have 1 column, those of the training"),
         (broken(expectations=lambda features: np.ones(3)), DataError, r"array of shape \[3\]; it should be"),
         (broken(expectations=lambda features: np.full(len(features), -0.5)), DataError,
          r"gives -0.5 for Feature\(attribute='U.*cannot be negative"),

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from loglinear.data.columns.corpus import Column, Columns, Layout
 from loglinear.data.files import Source, source_name, text_blocks
 from loglinear.errors import DataError
+from loglinear.wording import how_many
 
 Appended = Column | Sequence[str] | tuple[npt.NDArray[np.integer], Sequence[str]]
 BLOCK = 1 << 20  # bytes read at a time
@@ -111,7 +112,9 @@ def _as_column(column: Appended, corpus: Columns) -> Column:
     elif not isinstance(column, Column):
         column = Column.from_strings(column)
     if len(column) != corpus.n_tokens:
-        raise DataError(f"an appended column has {len(column)} entries, the corpus {corpus.n_tokens} tokens")
+        raise DataError(
+            f"an appended column has {how_many(len(column), 'entry')}, the corpus {how_many(corpus.n_tokens, 'token')}"
+        )
     return column
 
 

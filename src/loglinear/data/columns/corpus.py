@@ -23,6 +23,7 @@ import numpy.typing as npt
 from loglinear import mapped
 from loglinear.arrays import Float, Int32, Int64, UInt8
 from loglinear.errors import DataError, OptionError
+from loglinear.wording import how_many
 
 A = TypeVar("A")
 PYTHON = "<python>"
@@ -50,7 +51,7 @@ def _sentence_numbers(sentences: npt.ArrayLike, n_sentences: int) -> Int64:
     chosen = np.asarray(sentences)
     if chosen.dtype == np.bool_:
         if chosen.shape != (n_sentences,):
-            raise OptionError(f"a mask of sentences needs {n_sentences} entries, not {chosen.shape}")
+            raise OptionError(f"a mask of sentences needs {how_many(n_sentences, 'entry')}, not {chosen.shape}")
         chosen = np.flatnonzero(chosen)
     if chosen.size == 0:
         return np.zeros(0, dtype=np.int64)
@@ -375,7 +376,8 @@ def _transposed(corpus: _Corpus, tokens: list[Any]) -> list[list[str]]:
         width = len(tokens[0])
         for position, token in enumerate(tokens):
             if len(token) != width or width == 0:
-                message = f"the row has {len(token)} columns, the first row {width}; every row needs the same number"
+                here = how_many(len(token), "column")
+                message = f"the row has {here}, the first row {width}; every row needs the same number"
                 raise corpus.error(message, position)
         columns: list[list[Any]] = [list(column) for column in zip(*tokens, strict=True)]
     else:
@@ -397,7 +399,7 @@ def _check_alike(first: _About, other: _About) -> None:
     """Reject a part with other columns than the first, or with labels where that has none."""
     (name, n, names, unlabelled, _), (own_name, own_n, own_names, own_unlabelled, _) = first, other
     if (own_n, own_names) != (n, names):
-        has = ", ".join(own_names) if own_names else f"{own_n} columns"
+        has = ", ".join(own_names) if own_names else how_many(own_n, "column")
         message = f"it has {has}, but {name} has {', '.join(names or []) or n}"
         raise DataError(f"{message}; all parts need the same columns", own_name)
     if (own_unlabelled is None) != (unlabelled is None):

@@ -23,6 +23,7 @@ from loglinear.data.columns.corpus import Column, Columns, Layout, offsets_of
 from loglinear.data.files import check_text
 from loglinear.errors import DataError, OptionError
 from loglinear.kernels import kernel
+from loglinear.wording import how_many
 
 HAS_TAB, HAS_RETURN, HAS_EMPTY_FIELD = 1, 2, 4
 RETURN_INSIDE = "a carriage return inside a line; end lines with LF or CRLF"
@@ -441,7 +442,8 @@ class ColumnBlocks:
         first = f"the first row (line {self._reference}) has {self._width}"
         tabbed = self._separator == "auto" and flags & HAS_TAB
         hint = "; if fields hold spaces, read with separator tab" if tabbed else ""
-        message = f"this row has {lines.counts[number]} fields, {first}; every row needs the same number{hint}"
+        here = how_many(lines.counts[number], "field")
+        message = f"this row has {here}, {first}; every row needs the same number{hint}"
         raise DataError(message, self._name, line)
 
     def _number_fields(self, lines: Lines, chosen: Int64) -> None:

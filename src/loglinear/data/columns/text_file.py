@@ -19,6 +19,7 @@ import numpy as np
 from loglinear.data.columns.corpus import Column, Columns, check_unicode, offsets_of
 from loglinear.data.files import AS_OBJECTS, Source, check_text, json_object, read_bytes, source_name
 from loglinear.errors import DataError
+from loglinear.wording import how_many
 
 
 def read_jsonl(
@@ -123,7 +124,7 @@ def _parsed(
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise DataError(f'"{key}" must be a list of strings', name, number)
         if len(labels) != len(rows):
-            raise DataError(f"{len(rows)} tokens but {len(labels)} {key}", name, number)
+            raise DataError(f"{how_many(len(rows), 'token')} but {len(labels)} {key}", name, number)
     return rows, [record[key] for key in label_keys]
 
 
@@ -183,7 +184,7 @@ def from_datasets(
         where = f"sequence {number} (from 0)"
         tags = [int(tag) if hasattr(tag, "__index__") else tag for tag in tags]
         if len(tags) != len(sentence):
-            raise DataError(f"{where}: {len(sentence)} tokens but {len(tags)} {labels}")
+            raise DataError(f"{where}: {how_many(len(sentence), 'token')} but {len(tags)} {labels}")
         for position, tag in enumerate(tags):
             if isinstance(tag, int) and (names is None or not 0 <= tag < len(names)):
                 known = "there are no names for numbers; give names=" if names is None else f"of {len(names)} names"
@@ -226,7 +227,9 @@ def write_jsonl(
     extra = extra or {}
     for key, values in extra.items():
         if len(values) != corpus.n_sentences:
-            raise DataError(f"{key!r} has {len(values)} entries, the corpus {corpus.n_sentences} sentences")
+            raise DataError(
+                f"{key!r} has {how_many(len(values), 'entry')}, the corpus {how_many(corpus.n_sentences, 'sentence')}"
+            )
     records: Iterable[dict[str, Any]] = map(json.loads, corpus.records or ())
     if corpus.records is None:
         records = _fresh_records(corpus, tokens_key, labels_key)

@@ -222,7 +222,9 @@ def span_of(
         raise error(f"the span {start}-{end} has the label {label!r:.40}; a label is a string that is not empty")
     begin, finish = place(start), place(end)
     if begin < 0 or finish < 0:
-        raise error(f"the span {label!r:.40} {start}-{end} is not within the text, which has {len(text)} characters")
+        raise error(
+            f"the span {label!r:.40} {start}-{end} is not within the text, which has {how_many(len(text), 'character')}"
+        )
     if begin > finish:
         raise error(f"the span {label!r:.40} {start}-{end} ends before it begins")
     if isinstance(snippet, str) and not _same_text(text[begin:finish], snippet):

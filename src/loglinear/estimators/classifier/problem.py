@@ -76,6 +76,7 @@ from loglinear.system import thread_count
 from loglinear.training.plan import first_that_applies, l2_factor, phases_of
 from loglinear.training.problem import MAIN, Learnable, Phase, Stage, Storage, example_weights
 from loglinear.training.run import Outcome, train
+from loglinear.wording import how_many
 
 Labels = Array
 AnyModel = LinearModel | KernelModel | CandidateModel
@@ -497,7 +498,7 @@ def labels_of(y: Any, n_examples: int | None) -> Array:
             raise DataError(f"the label of example {i} (from 0) is None; leave examples without a label out")
     check_classification_targets(labels)
     if n_examples is not None and len(labels) != n_examples:
-        raise DataError(f"there are {n_examples} examples, but {len(labels)} labels")
+        raise DataError(f"X has {how_many(n_examples, 'example')}, but y {how_many(len(labels), 'label')}")
     return np.asarray(labels)
 
 

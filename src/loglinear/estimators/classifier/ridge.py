@@ -20,6 +20,7 @@ from loglinear.estimators.options import LeastSquaresOptions, RidgeOptions
 from loglinear.model_file import Reader, string_arrays
 from loglinear.options import check, documented
 from loglinear.training.problem import example_weights
+from loglinear.wording import how_many
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Ridge regression (Zhang, 9.3; Hoerl & Kennard 1970), several targets at once:
@@ -142,7 +143,8 @@ def solve(
         coef, converged, iterations, message = _closed(problem, l2), True, 1, "in closed form"
     else:
         coef, converged, iterations = _gradients(problem, l2, max_iter, tolerance)
-        message = f"{iterations} steps of conjugate gradients" + ("" if converged else ", which did not end")
+        steps = how_many(iterations, "step")
+        message = f"{steps} of conjugate gradients" + ("" if converged else ", which did not end")
     objective = float(np.sum((problem.times(coef) - problem.targets) ** 2) + l2 * np.sum(coef**2))
     intercept = problem.target_mean - problem.mean @ coef
     if bias == "penalised":

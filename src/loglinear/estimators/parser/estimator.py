@@ -350,7 +350,9 @@ class Parser(ParserOptions, TrainedEstimator[TreeModel]):
         sentences = [[tree_word(word) for word in words] for words in given_sentences(X)]
         for number, words in enumerate(sentences):
             if len(words) > MOST_WORDS:
-                raise DataError(f"sentence {number} (from 0) has {len(words):,} words; {MOST_WORDS:,} are the most")
+                raise DataError(
+                    f"sentence {number} (from 0) has {how_many(len(words), 'word')}; {MOST_WORDS:,} are the most"
+                )
         return density.log_probability(sentences, thread_count(self.threads))
 
     def sample(self, n: int = 1, *, seed: int | None = None) -> list[Tree]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from loglinear.data.trees.cleaning import clean, without_marks
 from loglinear.data.trees.tree import Tree, parse_tree, tree_word
 from loglinear.errors import DataError
+from loglinear.wording import how_many
 
 TREES = "a list of trees, each a Tree or a string in brackets"
 SENTENCES = "a list of sentences, each a list of words or a string with blanks between them"
@@ -53,7 +54,7 @@ def given_examples(parser: Any, X: Any, y: Any = None) -> list[Example]:
     items = list(_items(X, EXAMPLES))
     known = [None] * len(items) if y is None else list(_items(y, BRACKETS))
     if len(known) != len(items):
-        raise DataError(f"there are {len(items)} sentences in X and {len(known)} entries in y")
+        raise DataError(f"X has {how_many(len(items), 'sentence')}, but y {how_many(len(known), 'entry')}")
     places = getattr(X, "places", [f"sentence {number} (from 0)" for number in range(len(items))])
     examples = []
     for number, (item, more) in enumerate(zip(items, known, strict=True)):

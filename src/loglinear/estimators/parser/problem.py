@@ -287,7 +287,7 @@ class PcfgByEM(TreeCriterion):
     def counts(self, training: GrammarTraining) -> str:
         """What was learnt from, for the message."""
         brackets = training.data.brackets or ()
-        return f"{len(training.treebank.examples):,} sentences, {sum(map(bool, brackets)):,} with brackets"
+        return f"{how_many(len(training.treebank.examples), 'sentence')}, {sum(map(bool, brackets)):,} with brackets"
 
     def _known(self, example: Example) -> list[Bracket]:
         """The brackets of a sentence that count."""
@@ -367,7 +367,7 @@ class SpanCriterion(TreeCriterion):
 
     def counts(self, training: TreeTraining) -> str:
         """What was learnt from, for the message."""
-        return f"{training.problem.corpus.n_sequences:,} trees"
+        return how_many(training.problem.corpus.n_sequences, "tree")
 
 
 @register
@@ -388,7 +388,7 @@ class MaximumEntropyGrammar(SpanCriterion):
         return _of_edges(training.problem, training.problem.edges, False, l2, n_threads)
 
     def counts(self, training: TreeTraining) -> str:
-        return f"{len(training.problem.edges):,} edges"
+        return how_many(len(training.problem.edges), "edge")
 
 
 def _of_edges(problem: SpanProblem, edges: Edges, nothing: bool, l2: float, n_threads: int) -> PieceObjective:
@@ -450,7 +450,7 @@ class NoneOfTheAbove(MaximumEntropyGrammar):
         return replace(model, normalised=self.local)
 
     def counts(self, training: TreeTraining) -> str:
-        edges = f"{len(training.problem.edges):,} edges"
+        edges = how_many(len(training.problem.edges), "edge")
         return "no wrong edges yet" if training.n_wrong is None else f"{edges}, {training.n_wrong:,} wrong ones"
 
 
@@ -876,8 +876,8 @@ class MEstimationOfTrees(SpanCriterion):
     def counts(self, training: TreeTraining) -> str:
         drawn = f"{self.samples:,} drawn" if has_drawn_features(training.problem.model) else "none drawn"
         n_hidden = 0 if training.hidden is None else len(training.hidden.numbers)
-        trees = f"{training.problem.corpus.n_sequences - n_hidden:,} trees"
-        return f"{trees}, {f'{n_hidden:,} sentences without, ' if n_hidden else ''}{drawn}"
+        trees = how_many(training.problem.corpus.n_sequences - n_hidden, "tree")
+        return f"{trees}, {how_many(n_hidden, 'sentence') + ' without, ' if n_hidden else ''}{drawn}"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -908,7 +908,7 @@ class Treebank(NamedTuple):
         if not has_tree.any():
             raise DataError(f"{shown}: the grammar {which} can parse neither this nor another sentence; {remedy}")
         count = int((~has_tree).sum())
-        what = "a sentence" if count == 1 else f"{count:,} sentences"
+        what = "a sentence" if count == 1 else how_many(count, "sentence")
         left_out = f"{what} that the grammar {which} cannot parse {'is' if count == 1 else 'are'} left out"
         warnings.warn(f"{left_out}{'' if count == 1 else ', the first'}: {shown}; {remedy}", stacklevel=4)
         kept = [example for example, can in zip(self.examples, has_tree.tolist(), strict=True) if can]

@@ -32,6 +32,7 @@ from loglinear.generative.hmm.model import HiddenMarkovModel
 from loglinear.model_file import Reader, label_header
 from loglinear.options import Spec, declared, documented, spec_name
 from loglinear.training.problem import example_weights
+from loglinear.wording import how_many
 
 LEARNT = (
     "model_", "classes_", "objective_", "n_iter_", "converged_", "message_", "seconds_", "history_", "log_likelihoods_",
@@ -285,12 +286,12 @@ class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierConventions):  # its
         corpus = _columns(X)
         classes, numbers = np.unique(np.asarray(y), return_inverse=True)
         if len(numbers) != len(corpus):
-            raise DataError(f"there are {len(corpus)} sequences in X and {len(numbers)} classes in y")
+            raise DataError(f"X has {how_many(len(corpus), 'sequence')}, but y {how_many(len(numbers), 'class')}")
         own = labelled and isinstance(X, Columns) and X.unlabelled is None
         if labels is None and not tagger.finds_labels and not own:
             labels = [[ONLY_LABEL] * length for length in np.diff(corpus.offsets).tolist()]
         if labels is not None and len(labels) != len(corpus):
-            raise DataError(f"there are {len(corpus)} sequences in X, and labels for {len(labels)}")
+            raise DataError(f"X has {how_many(len(corpus), 'sequence')}, and there are labels for {len(labels)}")
         weights = np.ones(len(corpus)) if sample_weight is None else example_weights(sample_weight, len(corpus))
         taggers: list[Tagger | HMM] = []
         for c, name in enumerate(classes.tolist()):
@@ -346,7 +347,7 @@ class InputClassifier(Fitted[list[Tagger | HMM]], ClassifierConventions):  # its
         classes, kind = read.labels(key="classes"), HMM if read.flag("hmm") else Tagger
         sections = member_sections(read)
         if len(sections) != len(classes):
-            read.fail("members", f"{len(sections)} models for {len(classes)} classes")
+            read.fail("members", f"{how_many(len(sections), 'model')} for {how_many(len(classes), 'class')}")
         taggers: list[Tagger | HMM] = [kind._read(section, {}) for section in sections]
         shares = read.value("shares")
         with read.building("members"):

@@ -22,6 +22,7 @@ from loglinear.structures.chain.structure import Chain
 from loglinear.structures.constraints import Constraints, constraints_named
 from loglinear.structures.gold import Gold, observed_ngrams
 from loglinear.system import check_memory
+from loglinear.wording import how_many
 
 if TYPE_CHECKING:
     from loglinear.features.names import KnownAttributes, NameEncoder
@@ -300,7 +301,9 @@ class Annotation:
             raise DataError(f"the labels are a {type(y).__name__}, not a list of label sequences")
         sequences = list(y)
         if len(sequences) != len(lengths):
-            raise DataError(f"there are {len(lengths)} sequences but {len(sequences)} label sequences")
+            raise DataError(
+                f"given are {how_many(len(lengths), 'sequence')} but {how_many(len(sequences), 'label sequence')}"
+            )
         index: dict[Possible, int] = {}
         ids: list[int] = []
         for i, (labels, length) in enumerate(zip(sequences, lengths.tolist(), strict=True)):
@@ -308,7 +311,8 @@ class Annotation:
                 raise DataError(f"labels of sequence {i} (from 0): a {type(labels).__name__}, not a list of labels")
             labels = list(labels)
             if len(labels) != length:
-                raise DataError(f"sequence {i} (from 0) has {length} tokens but {len(labels)} labels")
+                tokens = how_many(length, "token")
+                raise DataError(f"sequence {i} (from 0) has {tokens} but {how_many(len(labels), 'label')}")
             ids.extend(index.setdefault(_possible(label, i, t), len(index)) for t, label in enumerate(labels))
 
         def place(position: int, message: str) -> DataError:
@@ -363,7 +367,7 @@ class Annotation:
         gold_labels = mapped.taken(settled, self.ids)
         if (gold_labels >= 0).all():
             return Gold(gold_labels)
-        check_memory(float(len(self.ids)) * len(labels), f"a mask of {len(labels):,} labels for each token")
+        check_memory(float(len(self.ids)) * len(labels), f"a mask of {how_many(len(labels), 'label')} for each token")
         masks = np.zeros((len(self.possible), len(labels)), dtype=np.uint8)
         for k, numbers in allowed.items():
             masks[k, numbers] = 1

@@ -80,7 +80,9 @@ class Problem:
         if is_of_labellings(cost) and uses_lists(spec):
             if self.model.sub_labels > 1 or self.gold.allowed is not None:
                 raise OptionError("a cost of whole labellings needs one label for each token, and no sub-labels")
-            return make_criterion(spec, LabellingCost(cost, self.model.labels))
+            own, first = LabellingCost(cost, self.model.labels), self.gold.labels[: self.encoded.offsets[1]]
+            own.of(first, first[np.newaxis])  # a mistake is better told before a cll model is trained to start from
+            return make_criterion(spec, own)
         table = make_cost("hamming" if cost is None else cost, self.model.labels, self.label_counts)
         if CRITERIA.part(spec).starts_from and table.is_zero:
             raise OptionError(f"criterion={spec!r} minimises the cost, and cost={cost!r:.40} is zero for every label")

@@ -25,6 +25,11 @@ On CoNLL-2000 nearly all of the 50,000 exchanges end with mass on both sides, an
 to shrink. Passes then solve a linear system, in which the slopes of all exchanges are zero, and the time of a sweep is
 what counts. So a sweep searches for no edges (an exchange knows where their masses lie) and reads no values of one.
 
+Conjugate directions over the sweeps (after each, the best point in the plane of its move and the move before, cut where
+a mass would be negative) raise the dual faster, but the labellings found meanwhile are worse: on CoNLL-2000 the gap was
+0.19 of the objective after ten passes, where it is 0.09 without them (0.16 and 0.10 with a quarter and a sixteenth of
+these steps).
+
 Passes end when the gap, computed in double precision from the flows, is below a hundred times the tolerance.
 
 **Threads.** All of them find labellings, which changes no weights, and one makes the exchanges, so that the result is
