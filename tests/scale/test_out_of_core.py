@@ -17,6 +17,7 @@ import loglinear
 from loglinear import Tagger, mapped, read_columns
 from loglinear.data.corpora.bundled import bundled_text
 from loglinear.generative import m_estimation
+from loglinear.generative.hmm import model as hmm
 from loglinear.generative.hmm.model import OpenVocabulary
 from loglinear.optimizers import passes
 from loglinear.structures.chain import conditionals, deep_pieces
@@ -210,6 +211,16 @@ def test_first_occurrences_are_unknown_whatever_the_piece(text, monkeypatch):
         for t, string in enumerate(strings):
             assert (values[replaced.columns[c].ids[t]] == values[-1]) == (string not in seen)
             seen.add(string)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_counts_of_blocks_are_those_of_all(text, monkeypatch, order):
+    options = {"criterion": "hmm", "template": None, "max_iter": None, "order": order}
+    expected = trained(text, **options).model_.base.model
+    monkeypatch.setattr(hmm, "BLOCK", 50)
+    found = trained(text, **options).model_.base.model
+    for own, other in zip((found.steps, *found.emissions), (expected.steps, *expected.emissions), strict=True):
+        np.testing.assert_array_equal(own, other)
 
 
 @pytest.mark.parametrize("criterion", ["memm", "pseudolikelihood", "nota"])

@@ -228,11 +228,14 @@ class Expectation(Observed[HiddenMarkovModel, Expected]):
         lengths = np.diff(offsets)
         hidden = np.minimum.reduceat(gold.labels, offsets[:-1]) < 0
         settled, rest = np.flatnonzero(~hidden), np.flatnonzero(hidden & (times > 0.0))
-        positions = ranges(offsets[settled], lengths[settled])
-        self.known = Counts.of(
-            [f[positions] for f in fields], sizes, gold.labels[positions], offsets_of(lengths[settled]),
-            n_labels, order, times[settled],
-        )  # fmt: skip
+        if len(settled) == len(lengths):
+            self.known = Counts.of(fields, sizes, gold.labels, offsets, n_labels, order, weights)
+        else:
+            positions = ranges(offsets[settled], lengths[settled])
+            self.known = Counts.of(
+                [f[positions] for f in fields], sizes, gold.labels[positions], offsets_of(lengths[settled]),
+                n_labels, order, times[settled],
+            )  # fmt: skip
         positions = ranges(offsets[rest], lengths[rest])
         self._fields = [f[positions] for f in fields]
         self._offsets, self._weights = offsets_of(lengths[rest]), times[rest]

@@ -26,9 +26,20 @@ from loglinear import mapped
 from loglinear.arrays import Array, Bool, Float, Int32, Int64
 from loglinear.data.columns.corpus import PYTHON, Column, Columns
 from loglinear.errors import OptionError
+from loglinear.features.encoding import runs
 from loglinear.structures.chain.structure import ChainScores
 
 Fields = Sequence[Int32]
+
+
+BLOCK = 1 << 19  # positions that are counted together
+
+
+def _are_whole(weights: Float | None, n: int) -> bool:
+    """Whether sums of up to ``n`` of the weights are exact, whatever their order: None stands for ones."""
+    if weights is None:
+        return True
+    return float(np.abs(weights).max(initial=0.0)) * n < 2.0**53 and bool((weights == np.floor(weights)).all())
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,29 @@ class Counts:
         weights: Float | None = None,
     ) -> Counts:
         """Counts of a labelled corpus; field f [N] has ``sizes[f]`` values, sequence i counts ``weights[i]`` times."""
+        if len(labels) <= BLOCK or not _are_whole(weights, len(labels)):
+            return cls._of(fields, sizes, labels, offsets, n_labels, order, weights)
+        total: Counts | None = None
+        for first, end in runs(offsets, 0, len(offsets) - 1, BLOCK):  # whole numbers: the sums are exact
+            lo, hi = int(offsets[first]), int(offsets[end])
+            part = [values[lo:hi] for values in fields], sizes, labels[lo:hi], offsets[first : end + 1] - lo
+            found = cls._of(*part, n_labels, order, None if weights is None else weights[first:end])
+            total = found if total is None else total + found
+        assert total is not None
+        return total
+
+    @classmethod
+    def _of(
+        cls,
+        fields: Fields,
+        sizes: Sequence[int],
+        labels: Int32,
+        offsets: Int64,
+        n_labels: int,
+        order: int,
+        weights: Float | None = None,
+    ) -> Counts:
+        """The same, of all sequences at once."""
         states, begins, ends = states_of(labels, offsets, n_labels, order)
         n_states = number_of_states(n_labels, order)
         times = None if weights is None else np.repeat(weights, np.diff(offsets))
