@@ -584,7 +584,7 @@ class _PhaseRun:
     def _check_first(self, state: State) -> None:
         """Reject the state of a checkpoint from which the first iteration leads nowhere."""
         if self.resumed and not self.went_on and not np.isfinite(state.value):
-            raise ModelFileError("its objective is no number")
+            raise ModelFileError("its objective is not a number")
 
     def _objective_of(self, state: State) -> float:
         """The objective at the final weights; optimizers that only track it during a pass need another evaluation."""
