@@ -240,8 +240,8 @@ def test_globs_urls_bags_and_frames_give_the_same(tmp_path, small):
     bag = pytest.importorskip("dask.bag")
     made = sentences(50)
     written(tmp_path, made)
-    options = {"template": "words", "max_iter": 5, "precision": "float64"}
-    one = Tagger(**options, optimizer="lbfgs").fit(Columns.from_rows(made))
+    options = {"template": "words", "max_iter": 5, "precision": "float64", "optimizer": "lbfgs"}
+    one = Tagger(**options).fit(Columns.from_rows(made))
     memory = fsspec.filesystem("memory")
     for path in tmp_path.iterdir():
         memory.pipe(f"/corpus/{path.name}", path.read_bytes())
@@ -265,8 +265,8 @@ def test_data_frames(rows, small):
     import dask
 
     made = sentences(40)
-    options = {"template": "words", "max_iter": 5, "precision": "float64"}
-    one = Tagger(**options, optimizer="lbfgs").fit(Columns.from_rows(made))
+    options = {"template": "words", "max_iter": 5, "precision": "float64", "optimizer": "lbfgs"}
+    one = Tagger(**options).fit(Columns.from_rows(made))
     how = {"tokens": ["word", "pos"], "labels": "tag"}
     if rows == "token":
         table = [(s, *row) for s, sentence in enumerate(made) for row in sentence]
@@ -282,14 +282,74 @@ def test_data_frames(rows, small):
         DaskTagger(client=Local(2), **options).fit(parts, tokens="words", labels="tag")
 
 
+# -- in rounds ---------------------------------------------------------------------------------------------------------
+
+
+ROUNDS = {
+    "dual": {"max_iter": 20},
+    "dual with costs": {"criterion": "softmax-margin", "max_iter": 20},
+    "perceptron": {"criterion": "perceptron", "max_iter": 5},
+    "mira of order 2": {"criterion": "mira:k=2", "order": 2, "pair_features": True, "max_iter": 3},
+}
+
+
+def in_rounds(kind, cluster, source, **fit):
+    return DaskTagger(client=cluster, template="words", precision="float64", **ROUNDS[kind]).fit(source, **fit)
+
+
+@pytest.mark.parametrize("kind", ROUNDS)
+def test_rounds_give_the_same_for_any_number_of_workers(kind, tmp_path, small):
+    written(tmp_path, sentences(120))
+    source = str(tmp_path / "part*")
+    one, *others = (in_rounds(kind, Local(n), source) for n in (1, 2, 3, 5))
+    assert one.report_.groups > 2 and one.report_.rounds > 1
+    for other in others:
+        assert_same_model(one.to_local(), other.to_local())
+        assert other.message_ == one.message_ and other.objective_ == one.objective_
+
+
+def test_rounds_end_at_the_minimum(tmp_path, small):
+    written(tmp_path, sentences(120))
+    whole = Tagger(template="words", optimizer="lbfgs", tolerance=1e-9).fit(Columns.from_rows(sentences(120)))
+    found = DaskTagger(client=Local(2), template="words", tolerance=1e-7).fit(str(tmp_path / "part*"))
+    assert "dual ascent" in found.message_
+    assert found.objective_ == pytest.approx(whole.objective_, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ROUNDS)
+def test_rounds_are_resumed_on_another_size_to_the_same_weights(kind, tmp_path, small):
+    written(tmp_path, sentences(120))
+    source, checkpoint = str(tmp_path / "part*"), tmp_path / "x.checkpoint"
+    whole = in_rounds(kind, Local(3), source)
+
+    def interrupt(step):
+        if step.iteration == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(TrainingInterrupted):
+        in_rounds(kind, Local(2), source, checkpoint=checkpoint, observe=interrupt)
+    again = in_rounds(kind, Local(1), source, checkpoint=checkpoint, resume=True)
+    assert_same_model(whole.to_local(), again.to_local())
+
+
+def test_an_l1_penalty_leaves_rounds_to_owlqn_with_the_weights_of_one_machine(tmp_path, small):
+    written(tmp_path, sentences(60))
+    options = {"template": "words", "l1": 0.3, "max_iter": 6, "precision": "float64"}
+    one = Tagger(**options, optimizer="lbfgs").fit(Columns.from_rows(sentences(60)))
+    found = DaskTagger(client=Local(2), **options).fit(str(tmp_path / "part*"))
+    assert found.model_.weights.tobytes() == one.model_.weights.tobytes() and found.report_.rounds == 0
+
+
 # -- what cannot be used -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"criterion": "perceptron"}, "learns from one sentence after the other"),
-        ({"optimizer": "dual"}, "use lbfgs"),
+        ({"optimizer": "sgd"}, "optimizer='sgd' goes over sentences one by one, .*; use dual or lbfgs"),
+        ({"criterion": "memm", "optimizer": "dual"}, "optimizer='dual': it is for cll and softmax-margin; use lbfgs"),
+        ({"optimizer": "dual", "l2": 0.0}, "it needs an L2 penalty"),
+        ({"optimizer": "dual:prune=1e-4"}, "prune=0.0001 is for one machine"),
         ({"structure": "segments"}, "structure='segments' cannot go onto a cluster yet"),
         ({"states": "probable:0.2"}, "cannot go onto a cluster yet"),
         ({"min_freq": 2}, "min_freq=2"),
@@ -333,7 +393,7 @@ def test_a_full_disk_on_a_worker_is_a_sentence(monkeypatch):
 
 # -- processes ---------------------------------------------------------------------------------------------------------
 
-OPTIONS = {"template": "words", "max_iter": 8, "precision": "float64"}
+OPTIONS = {"template": "words", "max_iter": 8, "precision": "float64", "optimizer": "lbfgs"}
 
 
 @pytest.fixture(scope="module")
@@ -344,7 +404,7 @@ def files(tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(files):
     whole = Columns.concatenated([read_columns(path) for path in files], "files")
-    return Tagger(**OPTIONS, optimizer="lbfgs").fit(whole)
+    return Tagger(**OPTIONS).fit(whole)
 
 
 def test_two_processes_give_the_weights_of_one(dask, files, expected):
@@ -383,3 +443,17 @@ def test_workers_that_come_and_go_change_nothing(loopback, files, expected):
         tagger = DaskTagger(**OPTIONS).fit(files, observe=change)  # the current client
         assert_same_model(expected, tagger.to_local())
         assert client.status == "running"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["dual", "perceptron"])
+def test_a_worker_killed_between_rounds_changes_nothing(dask, files, kind):
+    alone = in_rounds(kind, Local(2), files)
+
+    def kill(step):
+        if step.iteration == 3:
+            os.kill(min(dask.client.run(os.getpid).values()), signal.SIGKILL)
+
+    tagger = in_rounds(kind, dask, files, observe=kill)
+    assert_same_model(alone.to_local(), tagger.to_local())
+    assert tagger.report_.repairs > 0

@@ -32,7 +32,7 @@ from loglinear.generative.base import HmmBase, OwnBase, is_own
 from loglinear.generative.em import EM
 from loglinear.generative.hmm.em import Expectation, known_counts, perturbed, random_start, start_from
 from loglinear.generative.hmm.model import Counts, HiddenMarkovModel, OpenVocabulary, number_of_states, possible_steps
-from loglinear.optimizers.dual.chain import dual_unsupported_reason, has_planes
+from loglinear.optimizers.dual.chain import dual_unsupported_reason, has_planes, rounds_unsupported_reason
 from loglinear.optimizers.dual.general import DualOptions
 from loglinear.optimizers.lbfgs import LBFGS
 from loglinear.optimizers.optimizer import Optimizer
@@ -188,10 +188,11 @@ class TaggerTraining(Learnable):
         features, gold = self.problem.model.features, self.problem.gold
 
         def applies(name: str) -> bool:
-            if isinstance(self.problem.encoded, EncodedElsewhere):
-                return name == "lbfgs"
             if name != "dual":
                 return True
+            if isinstance(self.problem.encoded, EncodedElsewhere):
+                penalties = self.problem.model.penalties
+                return from_zero and rounds_unsupported_reason(criterion, features, penalties, gold, l2) is None
             starts = from_zero or has_planes(criterion, features)
             return starts and dual_unsupported_reason(criterion, features, gold, l2) is None
 

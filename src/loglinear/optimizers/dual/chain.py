@@ -300,13 +300,13 @@ class DualAscent(DualOptions):
 
         if isinstance(state, FinishState):
             return self.finish(objective, state.weights, l1, callback, state.passes, state.inner, scale=state.scale)
+        if l1:
+            return self.finish(objective, weights0, l1, callback, 0, None)  # rounds know no L1 penalty: OWL-QN
         check_starts_at_zero(weights0, "dual ascent")
         if self.prune:
             raise OptionError(f"prune={self.prune:g} is for one machine; leave it out")
-        check_supported(
-            rounds_unsupported_reason(objective.criterion, objective.features, objective.penalties, objective.gold, l1)
-        )
-        check_supported(f"it needs an L2 penalty, and l2 is {objective.l2:g}" if objective.l2 <= 0.0 else None)
+        apart = objective.criterion, objective.features, objective.penalties, objective.gold, objective.l2
+        check_supported(rounds_unsupported_reason(*apart))
         return minimise_in_rounds(self, objective, callback=callback, state=state)
 
     def take_over(self, before: State, objective: Objective) -> DualState | None:
@@ -430,11 +430,11 @@ def dual_unsupported_reason(criterion: Criterion, features: PartFeatures, gold: 
 
 
 def rounds_unsupported_reason(
-    criterion: Criterion, features: PartFeatures, penalties: Any, gold: Gold, l1: float
+    criterion: Criterion, features: PartFeatures, penalties: Any, gold: Gold, l2: float
 ) -> str | None:
     """Why dual ascent in rounds over groups of sequences cannot be used, or None if it can."""
-    if l1:
-        return "over groups of sequences that live apart it takes no L1 penalty"
+    if l2 <= 0.0:
+        return f"it needs an L2 penalty, and l2 is {l2:g}"
     if not isinstance(features, ChainFeatures):
         return "over groups of sequences that live apart it is for chains"
     if is_sparse(features, penalties):

@@ -46,6 +46,8 @@ from loglinear.structures.chain.features import ChainFeatures
 from loglinear.structures.gold import Gold
 from loglinear.wording import how_many
 
+OPTIMIZERS = ("dual", "lbfgs", "online")  # that train on a cluster
+
 
 def check_trainable(
     options: Any, y: Any = None, X_dev: Any = None, init: Any = None, keep: Any = None, grow: bool = False,
@@ -78,16 +80,14 @@ def check_trainable(
     for what, applies in refused.items():
         if applies:
             raise OptionError(f"{what} cannot go onto a cluster yet; train on one machine")
-    if "lbfgs" not in criterion.optimizers:
+    chosen = None if options.optimizer is None else spec_name(str(options.optimizer))
+    if chosen is not None and chosen not in OPTIMIZERS:
         raise OptionError(
-            f"criterion={options.criterion!r} learns from one sentence after the other, which a cluster does not do "
-            "yet; cll, softmax-margin and others are trained by L-BFGS there"
+            f"optimizer={options.optimizer!r} goes over sentences one by one, which a cluster does not do; use "
+            f"{' or '.join(name for name in OPTIMIZERS if name in criterion.optimizers)}"
         )
-    if options.optimizer is not None and spec_name(str(options.optimizer)) != "lbfgs":
-        raise OptionError(
-            f"optimizer={options.optimizer!r} goes over sentences one by one, which a cluster does not do yet; use "
-            "lbfgs"
-        )
+    if "online" in criterion.optimizers and init is not None:
+        raise OptionError(f"init: criterion={options.criterion!r} starts from zero on a cluster; leave it out")
 
 
 class ClusterColumns(ElsewhereColumns):

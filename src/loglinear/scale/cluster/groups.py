@@ -32,6 +32,10 @@ class Report:
         What these took, and what the workers took for them together.
     exchanged : int
         Bytes that were sent for them, there and back.
+    rounds : int
+        Of dual ascent, or of an online learner.
+    round_seconds, round_exchanged : float, int
+        What these took, and the bytes that were sent for them.
     deaths, repairs : int
         Workers that were lost, and groups that others had to encode again.
     """
@@ -43,13 +47,21 @@ class Report:
     seconds: float = 0.0
     work: float = 0.0
     exchanged: int = 0
+    rounds: int = 0
+    round_seconds: float = 0.0
+    round_exchanged: int = 0
     deaths: int = 0
     repairs: int = 0
 
     def __str__(self) -> str:
-        told = [how_many(self.workers, "worker"), how_many(self.groups, "group"), how_many(self.passes, "pass")]
-        if self.passes:
-            told.append(f"{self.seconds / self.passes:.2g} s and {size_of(self.exchanged / self.passes)} a pass")
+        told = [how_many(self.workers, "worker"), how_many(self.groups, "group")]
+        kinds = (
+            ("round", self.rounds, self.round_seconds, self.round_exchanged),
+            ("pass", self.passes, self.seconds, self.exchanged),
+        )
+        for kind, n, seconds, exchanged in kinds:
+            if n:
+                told.append(f"{how_many(n, kind)} of {seconds / n:.2g} s and {size_of(exchanged / n)}")
         if self.deaths:
             told.append(f"{how_many(self.deaths, 'worker')} lost, {how_many(self.repairs, 'group')} set up again")
         return ", ".join(told)
@@ -128,3 +140,17 @@ class Groups(ABC):
         with suppress(LoglinearError):
             keys = [span.key for span in self.spans]
             self.cluster.map(worker.forget, keys, homes=keys)
+
+
+FIRST_TYPICAL = 2  # the pass or round that the expectation is made from: the first one lays the corpus out
+
+
+def expectation(kind: str, seconds: float, work: float, exchanged: float, n_workers: int) -> str:
+    """What passes or rounds take, and whether the cluster pays."""
+    told = (
+        f"a {kind} takes {seconds:.2g} s and exchanges {size_of(exchanged)}; one core alone would take about "
+        f"{work:.2g} s"
+    )
+    if n_workers > 1 and seconds >= work:
+        told += ": on one machine this corpus is trained sooner"
+    return told

@@ -22,10 +22,9 @@ from loglinear.criteria.criterion import CorpusCriterion
 from loglinear.optimizers.objective import AnyObjective, Cuts
 from loglinear.optimizers.rounds import Beginning
 from loglinear.scale.cluster import worker
-from loglinear.scale.cluster.groups import Groups
+from loglinear.scale.cluster.groups import FIRST_TYPICAL, Groups, expectation
 from loglinear.scale.cluster.rounds import ClusterGroups
 from loglinear.structures.gold import Gold
-from loglinear.system import size_of
 
 
 class ClusterObjective:
@@ -80,8 +79,14 @@ class ClusterObjective:
 
     def groups(self, beginning: Beginning) -> ClusterGroups:
         """Its groups of shards, for learning in rounds."""
-        self.on.losses = self._losses
+        self._arm()
         return ClusterGroups(self.on, self.n_features, self._index, self._name, beginning)
+
+    def _arm(self) -> None:
+        """Have the groups' objectives be these."""
+        if self.on.losses is not self._losses:
+            self.on.losses = self._losses
+            self.on.prepared()
 
     def __call__(self, weights: Float) -> tuple[float, Float]:
         """Value and gradient at ``weights`` [D]."""
@@ -143,9 +148,7 @@ class ClusterObjective:
     def _passed(self, kind: str, weights: Float, totals: Float | None = None) -> Iterator[tuple[int, Any]]:
         """What each group gives, in their order."""
         began, on, report = time.perf_counter(), self.on, self.report
-        if on.losses is not self._losses:
-            on.losses = self._losses
-            on.prepared()
+        self._arm()
         jobs, counts = [], kind in ("single", "double")
         for span, index in zip(on.spans, self._index, strict=True):
             own = weights[index]
@@ -160,17 +163,4 @@ class ClusterObjective:
         took = time.perf_counter() - began
         report.passes, report.seconds, report.work = report.passes + counts, report.seconds + took, report.work + work
         if report.passes == FIRST_TYPICAL and counts and on.say is not None:
-            on.say(expectation(took, work, report.exchanged / report.passes, report.workers))
-
-
-FIRST_TYPICAL = 2  # the pass that the expectation is made from: the first one lays the corpus out
-
-
-def expectation(seconds: float, work: float, exchanged: float, n_workers: int) -> str:
-    """What passes take, and whether the cluster pays."""
-    told = (
-        f"a pass takes {seconds:.2g} s and exchanges {size_of(exchanged)}; one core alone would take about {work:.2g} s"
-    )
-    if n_workers > 1 and seconds >= work:
-        told += ": on one machine this corpus is trained sooner"
-    return told
+            on.say(expectation("pass", took, work, report.exchanged / report.passes, report.workers))

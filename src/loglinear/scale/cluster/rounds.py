@@ -7,6 +7,7 @@ or lacks rounds, says so, and gets the whole history: it makes these rounds agai
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import numpy as np
 from loglinear.arrays import Int64
 from loglinear.optimizers.rounds import Beginning, Collected, Group, History, RoundResult
 from loglinear.scale.cluster import worker
-from loglinear.scale.cluster.groups import Groups
+from loglinear.scale.cluster.groups import FIRST_TYPICAL, Groups, expectation
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,9 @@ class Follow:
     collect: bool = False
 
 
-def follow(job: Follow) -> RoundResult | Collected | str | None:
-    """Make the rounds that the group has not made."""
+def follow(job: Follow) -> tuple[float, RoundResult | Collected | None] | str:
+    """Make the rounds that the group has not made: the seconds that took, and what the last one gave."""
+    began = time.perf_counter()
     state = worker.state_of(job.span_key, job.losses)
     if state is None or state.objective is None:
         return worker.LOST
@@ -82,8 +84,10 @@ def follow(job: Follow) -> RoundResult | Collected | str | None:
     if group.n_rounds < job.first:
         state.member = None
         return worker.LOST
-    found = group.follow(job.history, job.first)
-    return group.collected() if job.collect else found
+    found: Any = group.follow(job.history, job.first)
+    if job.collect:
+        found = group.collected()
+    return time.perf_counter() - began, found
 
 
 class ClusterGroups:
@@ -112,21 +116,26 @@ class ClusterGroups:
         self.among: Int64 = multiplicity[self.shared]
         own_shared = [own[origin.multiplicity > 1] for own, origin in zip(index, self._origins, strict=True)]
         self._places = [np.searchsorted(self.shared, own) for own in own_shared]
-        self.bytes = 0  # that have travelled
 
     def round(self, history: History) -> list[tuple[Int64, RoundResult]]:
         """See :class:`~loglinear.optimizers.rounds.Groups`."""
+        began, work, report = time.perf_counter(), 0.0, self._on.report
         found = []
-        for g, result in self._followed(history, collect=False):
-            self.bytes += 2 * result.change.nbytes
+        for g, (seconds, result) in self._followed(history, collect=False):
+            work += seconds
+            report.round_exchanged += 2 * result.change.nbytes
             found.append((self._places[g], result))
+        took = time.perf_counter() - began
+        report.rounds, report.round_seconds = report.rounds + 1, report.round_seconds + took
+        if report.rounds == FIRST_TYPICAL and self._on.say is not None:
+            exchanged = report.round_exchanged / report.rounds
+            self._on.say(expectation("round", took, work, exchanged, report.workers))
         return found
 
     def collect(self, history: History) -> list[tuple[Int64, Int64, Collected]]:
         """See :class:`~loglinear.optimizers.rounds.Groups`."""
         found = []
-        for g, part in self._followed(history, collect=True):
-            self.bytes += part.own.nbytes + part.each.nbytes
+        for g, (_, part) in self._followed(history, collect=True):
             found.append((self._index[g][self._origins[g].multiplicity == 1], self._index[g], part))
         return found
 

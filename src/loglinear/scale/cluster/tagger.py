@@ -15,7 +15,10 @@ from loglinear.scale.cluster.source import pieces_of
 
 
 class DaskTagger:
-    """A :class:`~loglinear.Tagger` that learns on a Dask cluster what it would learn on one machine, to the last bit.
+    """A :class:`~loglinear.Tagger` that learns on a Dask cluster.
+
+    The model is the same to the last bit for any number of workers; with ``optimizer="lbfgs"``, ``m-estimation`` and
+    ``hmm`` it is also that of a tagger on one machine.
 
     Parameters
     ----------
@@ -25,7 +28,7 @@ class DaskTagger:
     patience : float
         Seconds to wait for a worker while there is none.
     **options
-        Those of :class:`~loglinear.Tagger`; without an ``optimizer``, L-BFGS is used.
+        Those of :class:`~loglinear.Tagger`.
 
     Attributes
     ----------
