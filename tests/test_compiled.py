@@ -99,7 +99,10 @@ def many_labels(n):
     return "\n\n".join("\n".join(rows[i : i + 6]) for i in range(0, len(rows), 6)) + "\n"
 
 
-@pytest.mark.parametrize("n_labels", [None, 3, 8, 9, 17, 33, 41, 57, 64, 75, 96, 112, 130])
+SOME_LABELS, OTHER_LABELS = (None, 9, 64, 130), (3, 8, 17, 33, 41, 57, 75, 96, 112)
+
+
+@pytest.mark.parametrize("n_labels", [*SOME_LABELS, *(pytest.param(n, marks=pytest.mark.slow) for n in OTHER_LABELS)])
 def test_the_default_road_is_in_the_build_and_needs_no_compiler(environment, tmp_path, n_labels):
     done = python(COMMANDS + NOTHING_HEAVY, environment, default_road(tmp_path, n_labels=n_labels))
     assert "compiling" not in done.stderr
@@ -120,13 +123,14 @@ def road_of(criterion, order, folder, n_labels=None):
     return json.dumps([list(map(str, command)) for command in commands])
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("criterion", criteria_of(Chain))
 def test_no_criterion_needs_a_compiler(environment, tmp_path, criterion, order):
     done = python(COMMANDS + NO_NUMBA, environment, road_of(criterion, order, tmp_path))
     assert "compiling" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_labels", [3, 9, 33, 48])
 @pytest.mark.parametrize("criterion", ["risk", "max-margin", "memm", "nota", "mira"])
 def test_no_criterion_needs_a_compiler_for_up_to_48_labels(environment, tmp_path, criterion, n_labels):

@@ -142,9 +142,15 @@ def copied_package(tmp_path):
     ("file", "before", "after", "result"),
     [
         ("callee.py", "x + 10.0", "x + 20.0", ["-19.0", "6.0"]),
-        ("callee.py", "return -x", "return x", ["11.0", "6.0"]),
-        ("callee.py", "STEP = 1.0", "STEP = 2.0", ["-8.0", "6.0"]),
-        ("kernels/vectors.py", '(operator.add, "fadd")', '(operator.add, "fmul")', ["-9.0", "9.0"]),
+        pytest.param("callee.py", "return -x", "return x", ["11.0", "6.0"], marks=pytest.mark.slow),
+        pytest.param("callee.py", "STEP = 1.0", "STEP = 2.0", ["-8.0", "6.0"], marks=pytest.mark.slow),
+        pytest.param(
+            "kernels/vectors.py",
+            '(operator.add, "fadd")',
+            '(operator.add, "fmul")',
+            ["-9.0", "9.0"],
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_an_edit_of_what_a_kernel_uses_takes_effect(copied_package, file, before, after, result):

@@ -215,6 +215,7 @@ def test_a_file_of_another_path_is_refused(change, says, tmp_path):
     assert json.loads(results.read_text()) == table
 
 
+@pytest.mark.slow
 def test_killed_midway_it_goes_on_and_gives_the_same_table(tmp_path):
     """SIGKILL, once a few trainings are finished; the next starts from the model beside the file."""
     (tmp_path / "train.txt").write_text(bundled_text("train", "chunk"))
