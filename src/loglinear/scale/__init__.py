@@ -10,7 +10,7 @@
     spark        ``tag_udf``, for Spark
     cluster      training and other work on a cluster: :class:`DaskTagger`, :class:`DaskClassifier`
 
-All but ``encoded``, ``parts`` and ``models`` need pyarrow (``pip install 'loglinear[parquet]'``).
+All but ``encoded``, ``parts``, ``models`` and ``cluster`` need pyarrow (``pip install 'loglinear[parquet]'``).
 """
 
 import importlib

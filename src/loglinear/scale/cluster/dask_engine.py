@@ -44,6 +44,7 @@ from loglinear.wording import how_many
 LOOK_EVERY = 0.25  # seconds between two looks at the workers
 TO_ANSWER = 30.0  # seconds that a scheduler or a worker has to answer a question
 TO_CLOSE = 5.0
+TO_CONNECT = 3.0
 LARGE_JOB = 50_000  # bytes: larger ones go straight to a worker, not through the scheduler
 MOST_LOSSES = 20  # of the same result
 TIMEOUTS = (TimeoutError, FutureTimeout, asyncio.TimeoutError)
@@ -57,12 +58,12 @@ class Dask(Cluster):
     client : distributed.Client
     patience : float
         Seconds to wait for a worker while there is none.
-    owned : ExitStack, optional
-        What closing ends; nothing if not given.
     """
 
-    def __init__(self, client: distributed.Client, patience: float = PATIENCE, owned: ExitStack | None = None) -> None:
-        self.client, self._patience, self._owned = client, patience, owned
+    _owned: ExitStack | None = None  # what closing ends
+
+    def __init__(self, client: distributed.Client, patience: float = PATIENCE) -> None:
+        self.client, self._patience = client, patience
         loop: Any = client.loop
         self.loop: asyncio.AbstractEventLoop = loop.asyncio_loop
         self.workers = dict[str, int]()  # address to threads, of workers whose versions are ours
@@ -70,6 +71,7 @@ class Dask(Cluster):
         self.deaths, self._closed = 0, False
         self._last_seen = time.monotonic()
         self._wait_for(1)
+        self.direct = bool(client.direct_to_workers) or self._reaches_workers()
 
     @classmethod
     def local(cls, n: int, patience: float = PATIENCE) -> Dask:
@@ -80,16 +82,19 @@ class Dask(Cluster):
             folder = stack.enter_context(temporary_folder("loglinear-dask-"))
             # Or the cluster would give a process up for good that happens to be starting again 15 s after it had died.
             never_give_up = {"distributed.deploy.lost-worker-timeout": "1 day"}
-            stack.enter_context(dask.config.set({**never_give_up, "distributed.comm.timeouts.connect": "5s"}))
+            connect = {"distributed.comm.timeouts.connect": "5s", "temporary-directory": str(folder)}
+            stack.enter_context(dask.config.set({**never_give_up, **connect}))
             started = distributed.LocalCluster(
                 n_workers=n, threads_per_worker=1, processes=True, memory_limit=0, local_directory=str(folder),
                 dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL, host="127.0.0.1",
+                preload=["loglinear.scale.cluster.preload"],
             )  # fmt: skip
             stack.callback(_quietly, started.close, timeout=TO_CLOSE)
             client = distributed.Client(started, set_as_default=False, direct_to_workers=True, timeout=patience)
             stack.callback(_quietly, client.close, timeout=TO_CLOSE)
-            made = cls(client, patience, stack.pop_all())
+            made = cls(client, patience)
             made._wait_for(n)
+            made._owned = stack.pop_all()
             return made
         raise AssertionError  # no context here swallows an error
 
@@ -118,7 +123,9 @@ class Dask(Cluster):
             raise ClusterError(f"{spec} is not the address of a Dask scheduler: {error}") from None
         with ExitStack() as stack:
             stack.callback(_quietly, client.close, timeout=TO_CLOSE)
-            return cls(client, patience, stack.pop_all())
+            made = cls(client, patience)
+            made._owned = stack.pop_all()
+            return made
         raise AssertionError
 
     # -- the workers -------------------------------------------------------------------------------------------------
@@ -199,15 +206,23 @@ class Dask(Cluster):
                         "same, or results could differ"
                     )
 
-    def _ask(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """What a method of the client gives, within :data:`TO_ANSWER` seconds."""
+    def _reaches_workers(self) -> bool:
+        """Whether data can go to workers and back directly; otherwise they go through the scheduler."""
+        try:
+            self._ask(self.client.scatter, [0], direct=True, hash=False, within=TO_CONNECT)
+        except (OSError, RuntimeError, *TIMEOUTS):
+            return False
+        return True
+
+    def _ask(self, method: Callable[..., Any], *arguments: Any, within: float = TO_ANSWER, **named: Any) -> Any:
+        """What a method of the client gives, within some seconds."""
 
         async def asked() -> Any:
             return await method(*arguments, **named)
 
         asking = asyncio.run_coroutine_threadsafe(asked(), self.loop)
         try:
-            return asking.result(TO_ANSWER)
+            return asking.result(within)
         finally:
             asking.cancel()
 
@@ -277,7 +292,7 @@ class _Scattered(Shared):
     async def future(self) -> Any:
         """The future that jobs depend on; called on the event loop alone."""
         if self.sending is None:
-            self.sending = asyncio.ensure_future(_scattered(self._cluster.client, self.value, None))
+            self.sending = asyncio.ensure_future(_scattered(self._cluster, self.value, None))
         return await asyncio.shield(self.sending)
 
     def lost(self, future: Any) -> None:
@@ -294,10 +309,10 @@ class _Scattered(Shared):
         self.sending = None
 
 
-async def _scattered(client: Any, value: list[Any], worker: str | None) -> Any:
+async def _scattered(cluster: Dask, value: list[Any], worker: str | None) -> Any:
     """The future of a value [1] on a worker."""
     workers = None if worker is None else [worker]
-    return (await client.scatter(value, workers=workers, hash=False))[0]
+    return (await cluster.client.scatter(value, workers=workers, hash=False, direct=cluster.direct))[0]
 
 
 class _Lost(Exception):
@@ -433,7 +448,7 @@ class _Stream:
         given: list[Any] = []
         try:
             with _losing():
-                arguments = [await _scattered(client, [job], worker) if _is_large(job) else job]
+                arguments = [await _scattered(self.cluster, [job], worker) if _is_large(job) else job]
                 for value in shared:
                     assert isinstance(value, _Scattered)
                     given.append(await value.future())
@@ -445,10 +460,9 @@ class _Stream:
                 raise error
             if future.status == "finished":
                 self.done_there.add(number)
-                with (
-                    _losing()
-                ):  # skip: an empty list if it is lost meanwhile; shielded: the client gathers for many at once
-                    if found := await asyncio.shield(client.gather([future], errors="skip")):
+                fetching = client.gather([future], errors="skip", direct=self.cluster.direct)  # lost meanwhile: []
+                with _losing():
+                    if found := await asyncio.shield(fetching):  # the client fetches for many at once
                         return found[0]
             raise _Lost
         except _Lost:
