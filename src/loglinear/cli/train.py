@@ -288,8 +288,8 @@ def _read(
             from loglinear.scale.cluster.corpus import ClusterColumns
             from loglinear.scale.cluster.source import pieces_of
 
-            if is_encoded(train):
-                raise OptionError(f"{train} is an encoded folder; on a cluster give the files it was made from")
+            if is_encoded(train) and tagger is not None and given is not None:
+                common.adopt_encoding(tagger, files.read(train), lambda name: flag_of(TaggerOptions, name) in given)
             place = None if files.column is not None else files.label_column
             corpus = ClusterColumns.read(cluster, pieces_of(train, files.read, files.format), place)
             corpus.say, files.label_column = out.print, corpus.label_column

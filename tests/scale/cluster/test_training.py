@@ -24,6 +24,7 @@ from loglinear.scale.cluster import source
 from loglinear.scale.cluster.corpus import ClusterColumns
 from loglinear.scale.cluster.engine import Local
 from loglinear.scale.cluster.source import Piece, pieces_of
+from loglinear.scale.encoded import encode
 from loglinear.training.run import TrainingInterrupted
 
 TEMPLATE = "U:%x[0,0]\nU:%x[-1,0]\nU:%x[0,0]/%x[1,0]\nU1:%x[0,1]\n*:%x[0,1]\nB\n"
@@ -257,6 +258,18 @@ def test_globs_urls_bags_and_frames_give_the_same(tmp_path, small):
         tagger = DaskTagger(client=Local(2), **options).fit(given_source)
         assert tagger.to_local().model_.weights.tobytes() == one.model_.weights.tobytes(), name
         assert tagger.report_.passes >= 5
+
+
+def test_encoded_folders(tmp_path, small, monkeypatch):
+    monkeypatch.setattr(source, "SENTENCES", 7)
+    corpus = Columns.from_rows(sentences(50))
+    encode(corpus, tmp_path / "enc", {"template": "words"})
+    options = {"template": "words", "max_iter": 5, "precision": "float64", "optimizer": "lbfgs"}
+    tagger = DaskTagger(client=Local(2), **options).fit(tmp_path / "enc")
+    assert tagger.model_.weights.tobytes() == Tagger(**options).fit(corpus).model_.weights.tobytes()
+    assert tagger.report_.pieces == 8
+    with pytest.raises(OptionError, match="an encoded folder is a corpus by itself"):
+        DaskTagger(client=Local(2), **options).fit([tmp_path / "enc", tmp_path / "more.txt"])
 
 
 @pytest.mark.parametrize("rows", ["token", "sentence"])

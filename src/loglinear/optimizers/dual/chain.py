@@ -299,7 +299,8 @@ class DualAscent(DualOptions):
         from loglinear.optimizers.dual.rounds import minimise_in_rounds
 
         if isinstance(state, FinishState):
-            return self.finish(objective, state.weights, l1, callback, state.passes, state.inner, scale=state.scale)
+            so_far = state.passes, state.inner
+            return self.finish(objective, state.weights, l1, callback, *so_far, scale=state.scale, unit="round")
         if l1:
             return self.finish(objective, weights0, l1, callback, 0, None)  # rounds know no L1 penalty: OWL-QN
         check_starts_at_zero(weights0, "dual ascent")

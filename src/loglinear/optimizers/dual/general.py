@@ -14,6 +14,7 @@ from loglinear.optimizers.lbfgs import LBFGS, LBFGSState
 from loglinear.optimizers.objective import AnyObjective, Objective
 from loglinear.optimizers.optimizer import Callback, Optimizer, Result, l1_of_each, reading_state
 from loglinear.optimizers.passes import passes, shuffled
+from loglinear.wording import how_many
 
 PARTS = 2  # of a pass, whatever the number of threads
 SCALED = 10.0  # the tolerance of L-BFGS with scaled weights, in tolerances: it does not creep, so that little is left
@@ -126,10 +127,11 @@ class DualOptions(Optimizer):
         state: LBFGSState | None,
         gradient_tolerance: float = LBFGS.gradient_tolerance,
         scale: Float | None = None,
+        unit: str = "pass",
     ) -> Result:
         """L-BFGS from the ``weights`` [D] found by passes of dual ascent (or zero, if better), or from a state.
 
-        It searches among weights divided by ``scale`` [D], if that is given.
+        It searches among weights divided by ``scale`` [D], if that is given. ``unit`` is what a pass is called.
         """
         penalised = np.abs(weights[: objective.n_penalised])
         if state is None and objective(weights)[0] + l1 * float(penalised.sum()) > objective(0.0 * weights)[0]:
@@ -144,7 +146,7 @@ class DualOptions(Optimizer):
             function, weights = ScaledObjective(objective, scale), weights / scale
             penalty = l1_of_each(l1, objective, weights.size) * scale if l1 else 0.0
         result = optimizer.minimise(function, weights, l1=penalty, callback=watch, state=state)
-        before = f"{passes(n_passes)} of dual ascent, then " if n_passes else ""
+        before = f"{how_many(n_passes, unit)} of dual ascent, then " if n_passes else ""
         message = f"{before}L-BFGS: {result.message}"
         return Result(FinishState(n_passes, result.state, scale), result.converged, message)
 

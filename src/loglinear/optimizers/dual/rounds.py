@@ -203,7 +203,7 @@ def minimise_in_rounds(
         if is_near or now.iteration >= MOST_ROUNDS or now.caution > MOST_CAUTION or now.underflown:
             weights, along = now.collected()
             scale = 1.0 / np.sqrt(2.0 * objective.l2 + np.maximum(along, 0.0))
-            return options.finish(objective, weights, 0.0, callback, now.iteration, None, scale=scale)
+            return options.finish(objective, weights, 0.0, callback, now.iteration, None, scale=scale, unit="round")
         now.one_round(objective.l2)
         if callback is not None and callback(now):
             return Result(now, False, f"stopped after {how_many(now.iteration, 'round')} (by the callback)")

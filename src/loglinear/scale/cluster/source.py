@@ -1,6 +1,7 @@
 """Where a corpus comes from, as pieces that any process can read by itself, in the order of the data.
 
     files, folders, globs, gzip     a file is a piece; a large plain column file is cut at blank lines
+    encoded folders                 runs of sentences are pieces; the attributes are looked up again, on the workers
     s3://..., memory://...          the same through fsspec
     Dask bags                       a partition is a piece; an item is a sentence: (tokens, labels), or rows of strings
     Dask data frames                a partition is a piece; a row is a token, or a sentence with lists
@@ -16,17 +17,20 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
+
+import numpy as np
 
 from loglinear.data import Columns
 from loglinear.data.columns import format_of, read
 from loglinear.data.files import line_of
 from loglinear.errors import ClusterError, DataError, OptionError
-from loglinear.scale.encoded import files_of
-from loglinear.scale.parts import TABLES
+from loglinear.scale.encoded import files_of, open_encoded
+from loglinear.scale.parts import MANIFEST, TABLES, is_encoded
 
 Read = Callable[[Any], Any]  # from a path or an open binary file to a corpus
+SENTENCES = 40_000  # of a piece of an encoded folder
 CHUNK = 1 << 25  # bytes of a plain column file that are read at a time
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
 _LOOK_AHEAD = 1 << 16
@@ -205,6 +209,45 @@ def _size_to_cut(path: str, format: str) -> int | None:
         return None if file.read(2) == _PACKED else os.path.getsize(path)
 
 
+@dataclass(frozen=True)
+class EncodedPiece(Piece):
+    """Sentences of a folder that ``loglinear encode`` has written.
+
+    Parameters
+    ----------
+    path : str
+    first, end : int
+        Sentences.
+    """
+
+    path: str
+    first: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.path} from sentence {self.first + 1:,} on" if self.first else self.path
+
+    def read(self) -> Any:
+        corpus = _encoded(self.path, os.stat(os.path.join(self.path, MANIFEST)).st_mtime_ns)
+        if not isinstance(corpus, Columns):
+            return corpus
+        return corpus.select(np.arange(self.first, min(self.end, corpus.n_sentences)))
+
+
+@lru_cache(maxsize=4)
+def _encoded(path: str, changed: int) -> Any:
+    """The corpus of an encoded folder, checked once a process."""
+    return open_encoded(path).corpus
+
+
+def _encoded_pieces(path: str) -> list[Piece]:
+    """The pieces of an encoded folder: runs of sentences of about :data:`SENTENCES`."""
+    path = os.path.abspath(path)
+    n = len(open_encoded(path).corpus)
+    return [EncodedPiece(path, first, min(first + SENTENCES, n)) for first in range(0, n, SENTENCES)]
+
+
 def pieces_of(source: Any, reading: Read | None = None, format: str = "auto", **naming: Any) -> list[Piece]:
     """The pieces of a source in order.
 
@@ -224,12 +267,16 @@ def pieces_of(source: Any, reading: Read | None = None, format: str = "auto", **
         source = [source]
     if not isinstance(source, Sequence) or not source or not all(isinstance(s, str | os.PathLike) for s in source):
         raise OptionError(
-            f"a cluster reads files, globs, URLs, Dask bags and Dask data frames, not a {type(source).__name__}; "
-            "what is in this process is quicker trained by Tagger"
+            "a cluster reads files, globs, URLs, encoded folders, Dask bags and Dask data frames, not a "
+            f"{type(source).__name__}; what is in this process is quicker trained by Tagger"
         )
     reading = partial(read, format=format, **naming) if reading is None else reading
-    pieces = list[Piece]()
-    for path in _files([os.fspath(each) for each in source]):
+    pieces, named = list[Piece](), [os.fspath(each) for each in source]
+    if any(map(is_encoded, named)):
+        if len(named) > 1:
+            raise OptionError("an encoded folder is a corpus by itself; give it alone, or the files it was made from")
+        return _encoded_pieces(named[0])
+    for path in _files(named):
         size = _size_to_cut(path, format)
         if size is None:
             pieces.append(FilePiece(path if is_url(path) else os.path.abspath(path), reading))
