@@ -14,7 +14,7 @@ Some passes can be made in single precision (:class:`SinglePrecision`), which is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -229,16 +229,7 @@ class Objective:
         """Value and gradient at ``weights`` [D]; the gradient array is used again by the next call."""
         quick = self._quick(weights, self.n_threads) if self._single_precision and self._quick is not None else None
         value, gradient = self._in_blocks(weights) if quick is None else quick
-        for term in self.terms:
-            more, more_gradient = term(weights)
-            value += more
-            gradient += more_gradient
-        if self.l2:
-            with np.errstate(over="ignore"):  # after too large a step, which the optimizer takes back
-                penalised = weights[: self.n_penalised]
-                value += self.l2 * float(np.sum(penalised**2))
-                gradient[: self.n_penalised] += 2.0 * self.l2 * penalised
-        return value, gradient
+        return with_terms(value, gradient, weights, self.terms, self.l2, self.n_penalised)
 
     def value(self, weights: Float) -> float:
         """The value alone; quicker than a call where passes are made in single precision."""
@@ -330,6 +321,22 @@ class Objective:
             except InfeasibleError as error:
                 raise InfeasibleError(first + error.sequence) from None
             yield first, end, found
+
+
+def with_terms(
+    value: float, gradient: Float, weights: Float, terms: Iterable[AnyObjective], l2: float, n_penalised: int
+) -> tuple[float, Float]:
+    """Losses and their gradient [D], which is changed, with further ``terms`` and l2 ||w||^2 added."""
+    for term in terms:
+        more, more_gradient = term(weights)
+        value += more
+        gradient += more_gradient
+    if l2:
+        with np.errstate(over="ignore"):  # after too large a step, which the optimizer takes back
+            penalised = weights[:n_penalised]
+            value += l2 * float(np.sum(penalised**2))
+            gradient[:n_penalised] += 2.0 * l2 * penalised
+    return value, gradient
 
 
 def _without_losses(gradient: Callable[..., Any], *arguments: Any) -> tuple[Float, Any]:

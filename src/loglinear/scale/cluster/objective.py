@@ -19,7 +19,7 @@ import numpy as np
 
 from loglinear.arrays import Float, Int64
 from loglinear.criteria.criterion import CorpusCriterion
-from loglinear.optimizers.objective import AnyObjective, Cuts
+from loglinear.optimizers.objective import AnyObjective, Cuts, with_terms
 from loglinear.optimizers.rounds import Beginning
 from loglinear.scale.cluster import worker
 from loglinear.scale.cluster.groups import FIRST_TYPICAL, Groups, expectation
@@ -92,16 +92,7 @@ class ClusterObjective:
         """Value and gradient at ``weights`` [D]."""
         found = self._in_single_precision(weights) if self._single_precision else None
         value, gradient = self._in_double_precision(weights) if found is None else found
-        for term in self.terms:
-            more, more_gradient = term(weights)
-            value += more
-            gradient += more_gradient
-        if self.l2:
-            with np.errstate(over="ignore"):  # after too large a step, which the optimizer takes back
-                penalised = weights[: self.n_penalised]
-                value += self.l2 * float(np.sum(penalised**2))
-                gradient[: self.n_penalised] += 2.0 * self.l2 * penalised
-        return value, gradient
+        return with_terms(value, gradient, weights, self.terms, self.l2, self.n_penalised)
 
     def value(self, weights: Float) -> float:
         """The value alone."""
