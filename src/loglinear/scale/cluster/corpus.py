@@ -243,7 +243,7 @@ def fitted(corpus: ClusterColumns, encoder: TemplateEncoder, min_count: int) -> 
             known = known.keeping(kept)
         known.values.lock()
         encoder = known
-    attributes = [np.unique(each[each >= 0]) for each in known_as]
+    attributes = [np.sort(each[each >= 0]) for each in known_as]  # each has a number of its own
     numbers = [_places(theirs, each) for theirs, each in zip(attributes, known_as, strict=True)]
     if isinstance(encoder, HashedTemplateEncoder):
         numbers = [_by_bucket(places, each, encoder) for places, each in zip(numbers, found, strict=True)]
@@ -388,10 +388,12 @@ class ClusterIncidence(Incidence):
             begin, end = int(code_pointer[lo]), int(code_pointer[hi])
             pointer = code_pointer[lo : hi + 1] - begin
             jobs.append(worker.Observe(span.key, self.edge, len(attributes), pointer, codes[begin:end], n_codes))
-        keys = np.zeros(0, dtype=np.int64)
+        found = [np.zeros(0, dtype=np.int64)]
         for g, (pointer, own) in on.over_groups(worker.observe, jobs):
-            owner = np.repeat(on.attributes[g], np.diff(pointer))
-            keys = np.union1d(keys, owner * n_codes + own)
+            found.append(np.repeat(on.attributes[g], np.diff(pointer)) * n_codes + own)
+        keys = np.concatenate(found)
+        keys.sort(kind="stable")  # merges ascending runs
+        keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
         counts = np.bincount(keys // n_codes, minlength=n_attributes)
         return offsets_of(counts), (keys % n_codes).astype(np.int32)
 

@@ -27,7 +27,7 @@ from loglinear.scale.encoded import files_of
 from loglinear.scale.parts import TABLES
 
 Read = Callable[[Any], Any]  # from a path or an open binary file to a corpus
-CHUNK = 1 << 25  # bytes of a plain column file that are read at a time
+CHUNK = 1 << 23  # bytes of a plain column file that are read at a time
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
 _LOOK_AHEAD = 1 << 16
 _PACKED = b"\x1f\x8b"

@@ -145,10 +145,22 @@ class Span:
         """The sentences of the group."""
         corpora = []
         for piece, first, end in self.parts:
-            corpus = piece.columns().without_empty()
+            corpus = _sentences_of(piece)
             whole = (first, end) == (0, corpus.n_sentences)
             corpora.append(corpus if whole else corpus.select(np.arange(first, end)))
         return corpora[0] if len(corpora) == 1 else Columns.concatenated(corpora, corpora[0].name)
+
+
+_last: tuple[Piece, Columns] | None = None
+
+
+def _sentences_of(piece: Piece) -> Columns:
+    """The sentences of a piece; those of the last one are kept, since a file that is not cut has several groups."""
+    global _last
+    last = _last
+    if last is None or last[0] != piece:
+        last = _last = (piece, piece.columns().without_empty())
+    return last[1]
 
 
 @dataclass(frozen=True)
@@ -234,7 +246,8 @@ class Setup:
 
 def set_up(job: Setup, encoder: TemplateEncoder) -> str:
     """Encode a group, and make its objective; a digest of the encoding."""
-    state = _states.get(job.span.key)
+    global _last
+    state, _last = _states.get(job.span.key), None
     if state is None or state.encoded is None:
         if state is None or state.found is None:
             find_attributes((job.span, False), encoder)
