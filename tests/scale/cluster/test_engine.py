@@ -118,7 +118,7 @@ class TestDask:
         assert len(set(first)) == 2
         assert dask.map(process, range(3), homes=["d", "b", "a"]) == [first[3], first[1], first[0]]
 
-    @pytest.mark.parametrize("homes", [None, [0, 1, 2, 3, 4]])
+    @pytest.mark.parametrize("homes", [None, pytest.param([0, 1, 2, 3, 4], marks=pytest.mark.slow)])
     def test_a_job_whose_worker_died_is_done_again(self, dask, tmp_path, homes):
         jobs = [(x, str(tmp_path / "mark")) for x in range(5)]
         before = dask.deaths

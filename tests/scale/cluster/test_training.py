@@ -171,6 +171,14 @@ def test_the_weights_are_those_of_one_machine(case, n_workers, small):
     corpus.release()
 
 
+def test_partial_labels_in_one_group_alone_have_all_in_double_precision(small):
+    made = [*sentences(4, partial=True), *sentences(80, seed=1)]
+    options = {"template": "words", "optimizer": "lbfgs", "max_iter": 6, "precision": "float64"}
+    one = Tagger(**options).fit(Columns.from_rows(made), partial=True)
+    corpus = ClusterColumns.read(Local(2), [Rows(tuple(made[:9])), Rows(tuple(made[9:]))])
+    assert_same_model(one, Tagger(**options).fit(corpus, partial=True))
+
+
 @pytest.mark.parametrize("n_workers", [2, 5])
 def test_sample_weights_dev_data_and_starts(n_workers, small):
     made = sentences(90)

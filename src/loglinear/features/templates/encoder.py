@@ -7,7 +7,7 @@ per position.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -56,6 +56,29 @@ class TemplateTable:
     after: Int32
     in_state: bool
     in_edge: bool
+
+
+class FoundAttributes(NamedTuple):
+    """The attributes of a part of a corpus.
+
+    Parameters
+    ----------
+    blocks : AttributeBlocks
+        Which of its group each template has at each position.
+    groups : list of Group
+    segments : list of lists of (int, int, int)
+        Where those of each group were found first: number of the run, of the template in the group, and how many.
+    firsts : int64 [K]
+        Number of the first attribute of each template's group.
+    n_attributes : int
+        Of all groups.
+    """
+
+    blocks: AttributeBlocks
+    groups: list[Group]
+    segments: list[list[tuple[int, int, int]]]
+    firsts: Int64
+    n_attributes: int
 
 
 class TemplateEncoder:
@@ -134,6 +157,42 @@ class TemplateEncoder:
 
         in_threads(locate, range(len(self.groups)), n_threads)
         return blocks
+
+    def number_values(self, columns: Sequence[Sequence[str]]) -> None:
+        """Number the values of all sources, given the distinct ones of each column, as :meth:`fit` does, and lock."""
+        self.values = Vocabulary()
+        for macro in self.sources:
+            if macro.function == GAZETTEER:
+                self.values.ids([*MARKS, None])
+            else:
+                compute = macro.compute()
+                self.values.ids([compute(value) for value in columns[macro.column]])
+        self.boundary_values()
+        self.values.lock()
+
+    def found_in(self, corpus: Columns, walked: Sequence[tuple[int, int]]) -> FoundAttributes:
+        """The attributes of a part of a corpus all of whose values are known, which is walked in runs of sequences."""
+        values, blocks = self._observe_values(corpus), AttributeBlocks(len(self._observing), corpus.offsets)
+        blocks.runs = list(walked)
+        groups = [Group.empty(len(template.macros)) for template in self.group_templates]
+        segments: list[list[tuple[int, int, int]]] = [[] for _ in groups]
+        for g, group in enumerate(groups):
+            members = [k for k, own in enumerate(self._group_of) if own == g]
+            for run, (first, end) in enumerate(blocks.runs):
+                block, offsets = blocks.block(first, end), corpus.offsets[first : end + 1]
+                for place, k in enumerate(members):
+                    before = group.n_keys
+                    group.locate(values, offsets, self._macros[k], block[k], grow=True)
+                    if group.n_keys > before:
+                        segments[g].append((run, place, group.n_keys - before))
+        firsts = np.concatenate([[0], np.cumsum([group.n_keys for group in groups])]).astype(np.int64)
+        return FoundAttributes(blocks, groups, segments, firsts[self._group_of], int(firsts[-1]))
+
+    def knowing(self, groups: list[Group]) -> TemplateEncoder:
+        """An encoder with the same values and these attributes."""
+        encoder = TemplateEncoder(self.templates, self.gazetteers, self.pair_features)
+        encoder.star_is_bigram, encoder.values, encoder.groups = self.star_is_bigram, self.values, groups
+        return encoder
 
     def transform(self, corpus: Columns, n_threads: int = 1) -> EncodedCorpus:
         """Encode a corpus with the attributes known from training; others are left out."""

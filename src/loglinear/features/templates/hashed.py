@@ -23,7 +23,7 @@ from loglinear.data.columns.corpus import Attributes, Columns
 from loglinear.errors import OptionError, TemplateError
 from loglinear.features.encoding import UNKNOWN, AttributeBlocks, EncodedCorpus, stored_pair_features
 from loglinear.features.names import NameEncoder, stored_edge
-from loglinear.features.templates.encoder import TemplateEncoder
+from loglinear.features.templates.encoder import FoundAttributes, TemplateEncoder
 from loglinear.features.templates.gazetteer import Gazetteer
 from loglinear.features.templates.language import WAPITI, TemplateSet
 from loglinear.system import in_threads
@@ -153,6 +153,13 @@ class HashedTemplateEncoder(_InBuckets, TemplateEncoder):
         counts = blocks.counts(self._firsts, 1 << self.buckets.bits)
         self.buckets = Buckets(self.buckets.bits, counts > 0)
         return self._numbered(blocks)
+
+    def number_values(self, columns: Sequence[Sequence[str]]) -> None:
+        """Values have no numbers here."""
+
+    def found_in(self, corpus: Columns, walked: Sequence[tuple[int, int]]) -> FoundAttributes:
+        """The bucket of each attribute of a part of a corpus; the runs make no difference."""
+        return FoundAttributes(self._hashed(corpus, 1), [], [], self._firsts, 1 << self.buckets.bits)
 
     def transform(self, corpus: Columns, n_threads: int = 1) -> EncodedCorpus:
         """Encode a corpus with the buckets known from training; attributes in other buckets are left out."""

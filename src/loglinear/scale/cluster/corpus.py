@@ -30,12 +30,10 @@ from loglinear.data.columns.corpus import Column, offsets_of, ranges
 from loglinear.errors import DataError, OptionError
 from loglinear.estimators.tagger.inputs import checked_weights
 from loglinear.features.block import FeatureBlock
-from loglinear.features.encoding import BLOCK, EncodedElsewhere, Incidence, Vocabulary, runs
+from loglinear.features.encoding import BLOCK, EncodedElsewhere, Incidence, runs
 from loglinear.features.stored import ElsewhereColumns
 from loglinear.features.templates.encoder import Group, TemplateEncoder, Values
-from loglinear.features.templates.gazetteer import MARKS
 from loglinear.features.templates.hashed import HashedTemplateEncoder
-from loglinear.features.templates.language import GAZETTEER
 from loglinear.optimizers.objective import Cuts
 from loglinear.options import spec_name
 from loglinear.scale.cluster import worker
@@ -122,17 +120,8 @@ class ClusterColumns(ElsewhereColumns):
         _check_alike(pieces, found)
         n_columns, label_column = len(found[0].values), found[0].label_column
         place = label_column % n_columns if -n_columns <= label_column < n_columns else None
-        known: list[dict[str, int]] = [{} for _ in range(n_columns)]
-        labels = mapped.Growing(np.int32)
-        for each in found:
-            for c, (numbers, values) in enumerate(zip(known, each.values, strict=True)):
-                new = [numbers.setdefault(value, len(numbers)) for value in values]
-                if c == place:
-                    labels.append(mapped.taken(np.array(new, dtype=np.int32), each.labels))
-        lengths = np.concatenate([each.lengths for each in found])
-        offsets, nowhere = offsets_of(lengths), np.zeros(0, dtype=np.int32)
-        ids = labels.array()
-        columns = [Column(ids if c == place else nowhere, list(values)) for c, values in enumerate(known)]
+        offsets = offsets_of(np.concatenate([each.lengths for each in found]))
+        columns = _joined(found, place)
         more = f" and {len(pieces) - 1} more" if len(pieces) > 1 else ""
         corpus = cls(
             f"{pieces[0].name}{more}", offsets, np.zeros(1, dtype=np.int64), columns, unlabelled=found[0].unlabelled,
@@ -204,6 +193,19 @@ class ClusterColumns(ElsewhereColumns):
         return fitted(self, encoder, min_count)
 
 
+def _joined(found: Sequence[worker.Contents], place: int | None) -> list[Column]:
+    """The columns of all pieces: distinct values in order of first occurrence; positions in column ``place`` alone."""
+    known: list[dict[str, int]] = [{} for _ in found[0].values]
+    labels = mapped.Growing(np.int32)
+    for each in found:
+        for c, (numbers, values) in enumerate(zip(known, each.values, strict=True)):
+            new = [numbers.setdefault(value, len(numbers)) for value in values]
+            if c == place:
+                labels.append(mapped.taken(np.array(new, dtype=np.int32), each.labels))
+    ids, nowhere = labels.array(), np.zeros(0, dtype=np.int32)
+    return [Column(ids if c == place else nowhere, list(values)) for c, values in enumerate(known)]
+
+
 def _check_alike(pieces: Sequence[Piece], found: Sequence[worker.Contents]) -> None:
     first = found[0]
     for piece, other in zip(pieces, found, strict=True):
@@ -223,7 +225,7 @@ def _check_alike(pieces: Sequence[Piece], found: Sequence[worker.Contents]) -> N
 
 def fitted(corpus: ClusterColumns, encoder: TemplateEncoder, min_count: int) -> tuple[TemplateEncoder, ClusterEncoded]:
     """See :meth:`ClusterColumns.fitted`; the encoder is changed."""
-    number_values(encoder, [column.values for column in corpus.columns])
+    encoder.number_values([column.values for column in corpus.columns])
     cluster, spans = corpus.cluster, corpus.spans
     shared = cluster.share(encoder)
     names, homes = [span.name for span in spans], [span.key for span in spans]
@@ -241,7 +243,7 @@ def fitted(corpus: ClusterColumns, encoder: TemplateEncoder, min_count: int) -> 
             known = known.keeping(kept)
         known.values.lock()
         encoder = known
-    attributes = [np.unique(each[each >= 0]) for each in known_as]
+    attributes = [np.sort(each[each >= 0]) for each in known_as]  # each has a number of its own
     numbers = [_places(theirs, each) for theirs, each in zip(attributes, known_as, strict=True)]
     if isinstance(encoder, HashedTemplateEncoder):
         numbers = [_by_bucket(places, each, encoder) for places, each in zip(numbers, found, strict=True)]
@@ -250,21 +252,6 @@ def fitted(corpus: ClusterColumns, encoder: TemplateEncoder, min_count: int) -> 
     on.digests = on.prepared()
     encoded = ClusterEncoded(corpus.offsets, on, has_edges=len(encoder.scopes()[1]) > 0)
     return encoder, encoded
-
-
-def number_values(encoder: TemplateEncoder, columns: Sequence[Sequence[str]]) -> None:
-    """Number the values of all sources, and those outside of sentences, as :meth:`TemplateEncoder.fit` does."""
-    if isinstance(encoder, HashedTemplateEncoder):
-        return
-    encoder.values = Vocabulary()
-    for macro in encoder.sources:
-        if macro.function == GAZETTEER:
-            encoder.values.ids([*MARKS, None])
-        else:
-            compute = macro.compute()
-            encoder.values.ids([compute(value) for value in columns[macro.column]])
-    encoder.boundary_values()
-    encoder.values.lock()
 
 
 def merged(
@@ -276,9 +263,7 @@ def merged(
         group, own = _merged_group(len(encoder.group_templates[g].macros), g, found)
         groups.append(group)
         rows.append(own)
-    known = TemplateEncoder(encoder.templates, encoder.gazetteers, encoder.pair_features)
-    known.star_is_bigram, known.values = encoder.star_is_bigram, encoder.values
-    known.groups = groups
+    known = encoder.knowing(groups)
     bases = np.concatenate([[0], np.cumsum([group.n_keys for group in groups])]).astype(np.int64)
     numbers = [
         np.concatenate([np.zeros(0, np.int64), *(rows[g][n] + bases[g] for g in range(len(groups)))])
@@ -403,10 +388,12 @@ class ClusterIncidence(Incidence):
             begin, end = int(code_pointer[lo]), int(code_pointer[hi])
             pointer = code_pointer[lo : hi + 1] - begin
             jobs.append(worker.Observe(span.key, self.edge, len(attributes), pointer, codes[begin:end], n_codes))
-        keys = np.zeros(0, dtype=np.int64)
+        found = [np.zeros(0, dtype=np.int64)]
         for g, (pointer, own) in on.over_groups(worker.observe, jobs):
-            owner = np.repeat(on.attributes[g], np.diff(pointer))
-            keys = np.union1d(keys, owner * n_codes + own)
+            found.append(np.repeat(on.attributes[g], np.diff(pointer)) * n_codes + own)
+        keys = np.concatenate(found)
+        keys.sort(kind="stable")  # merges ascending runs
+        keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
         counts = np.bincount(keys // n_codes, minlength=n_attributes)
         return offsets_of(counts), (keys % n_codes).astype(np.int32)
 

@@ -39,7 +39,8 @@ class ClusterObjective:
         self.n_penalised = features.n_features if n_penalised is None else n_penalised
         self.terms: list[AnyObjective] = []
         self.report = on.report
-        self._single_precision = self._single_value = single_precision
+        # Of the whole corpus: a group may have no partial labels where others do.
+        self._single_precision = self._single_value = single_precision and gold.allowed is None
         self._index: list[Int64] = []
         self._losses = self._made()
         self._name = self._losses[0].name

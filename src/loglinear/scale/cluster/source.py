@@ -31,7 +31,7 @@ from loglinear.scale.parts import MANIFEST, TABLES, is_encoded
 
 Read = Callable[[Any], Any]  # from a path or an open binary file to a corpus
 SENTENCES = 40_000  # of a piece of an encoded folder
-CHUNK = 1 << 25  # bytes of a plain column file that are read at a time
+CHUNK = 1 << 23  # bytes of a plain column file that are read at a time
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
 _LOOK_AHEAD = 1 << 16
 _PACKED = b"\x1f\x8b"

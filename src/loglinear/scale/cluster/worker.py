@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,7 @@ from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.data import Columns
 from loglinear.errors import InfeasibleError
 from loglinear.features.block import observed_pairs
-from loglinear.features.encoding import AttributeBlocks
-from loglinear.features.templates.encoder import Group, TemplateEncoder
+from loglinear.features.templates.encoder import FoundAttributes, TemplateEncoder
 from loglinear.features.templates.hashed import HashedTemplateEncoder
 from loglinear.optimizers.objective import Cuts, Objective
 from loglinear.scale.cluster.source import Piece
@@ -146,10 +145,22 @@ class Span:
         """The sentences of the group."""
         corpora = []
         for piece, first, end in self.parts:
-            corpus = piece.columns().without_empty()
+            corpus = _sentences_of(piece)
             whole = (first, end) == (0, corpus.n_sentences)
             corpora.append(corpus if whole else corpus.select(np.arange(first, end)))
         return corpora[0] if len(corpora) == 1 else Columns.concatenated(corpora, corpora[0].name)
+
+
+_last: tuple[Piece, Columns] | None = None
+
+
+def _sentences_of(piece: Piece) -> Columns:
+    """The sentences of a piece; those of the last one are kept, since a file that is not cut has several groups."""
+    global _last
+    last = _last
+    if last is None or last[0] != piece:
+        last = _last = (piece, piece.columns().without_empty())
+    return last[1]
 
 
 @dataclass(frozen=True)
@@ -176,9 +187,7 @@ class Found:
 class State:
     """What a process keeps of a group."""
 
-    blocks: AttributeBlocks | None = None
-    firsts: Int64 = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    n_keys: int = 0
+    found: FoundAttributes | None = None  # until it is encoded
     encoded: Any = None  # an EncodedCorpus, or rows
     objective: tuple[str, Objective] | None = None
     member: tuple[str, Any] | None = None  # of a training in rounds, by its name
@@ -190,34 +199,16 @@ _states: dict[_Key, State] = {}
 def find_attributes(job: tuple[Span, bool], encoder: TemplateEncoder) -> Found:
     """The attributes of a group, given an encoder that knows all values of the corpus; with their counts, if asked."""
     span, with_counts = job
-    corpus, state = span.columns(), State()
-    observing = encoder._observing
-    state.blocks = blocks = AttributeBlocks(len(observing), corpus.offsets)
+    ends = [end for _, end in span.runs]
+    own = encoder.found_in(span.columns(), list(zip([0, *ends[:-1]], ends, strict=True)))
+    _states[span.key] = State(own)
     if isinstance(encoder, HashedTemplateEncoder):
-        state.blocks, state.firsts = encoder._hashed(corpus, 1), encoder._firsts
-        state.n_keys = 1 << encoder.buckets.bits
-        used = np.flatnonzero(state.blocks.counts(state.firsts, state.n_keys)).astype(np.int32)
-        _states[span.key] = state
+        used = np.flatnonzero(own.blocks.counts(own.firsts, own.n_attributes)).astype(np.int32)
         return Found([used[:, None]], [], None)
-    firsts = [0, *(end for _, end in span.runs[:-1])]
-    blocks.runs = [(first, end) for first, (_, end) in zip(firsts, span.runs, strict=True)]
-    values = encoder._observe_values(corpus)
-    groups = [Group.empty(len(template.macros)) for template in encoder.group_templates]
-    segments: list[list[tuple[int, int, int]]] = [[] for _ in groups]
-    for g, group in enumerate(groups):
-        members = [k for k, own in enumerate(encoder._group_of) if own == g]
-        for (number, _), (first, end) in zip(span.runs, blocks.runs, strict=True):
-            block, offsets = blocks.block(first, end), corpus.offsets[first : end + 1]
-            for place, k in enumerate(members):
-                before = group.n_keys
-                group.locate(values, offsets, encoder._macros[k], block[k], grow=True)
-                if group.n_keys > before:
-                    segments[g].append((number, place, group.n_keys - before))
-    bases = np.concatenate([[0], np.cumsum([group.n_keys for group in groups])]).astype(np.int64)
-    state.firsts, state.n_keys = bases[encoder._group_of], int(bases[-1])
-    counts = blocks.counts(state.firsts, state.n_keys) if with_counts else None
-    _states[span.key] = state
-    return Found([group.used.copy() for group in groups], segments, counts)
+    counts = own.blocks.counts(own.firsts, own.n_attributes) if with_counts else None
+    first = span.runs[0][0]
+    segments = [[(first + run, place, n) for run, place, n in each] for each in own.segments]
+    return Found([group.used.copy() for group in own.groups], segments, counts)
 
 
 # -- setting up --------------------------------------------------------------------------------------------------------
@@ -256,14 +247,15 @@ class Setup:
 
 def set_up(job: Setup, encoder: TemplateEncoder) -> str:
     """Encode a group, and make its objective; a digest of the encoding."""
-    state = _states.get(job.span.key)
+    global _last
+    state, _last = _states.get(job.span.key), None
     if state is None or state.encoded is None:
-        if state is None or state.blocks is None:
+        if state is None or state.found is None:
             find_attributes((job.span, False), encoder)
             state = _states[job.span.key]
-        assert state.blocks is not None
-        encoded = state.blocks.encoded(*encoder.scopes(), state.firsts, job.numbers)
-        state.encoded, state.blocks = encoder.scoped(encoded), None
+        assert state.found is not None
+        encoded = state.found.blocks.encoded(*encoder.scopes(), state.found.firsts, job.numbers)
+        state.encoded, state.found = encoder.scoped(encoded), None
     arm(state, job.losses)
     return digest(state.encoded.arrays())
 
