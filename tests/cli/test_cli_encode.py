@@ -21,7 +21,7 @@ def bits(path):
 def test_train_takes_the_folder_with_its_options(files, run, encoded):
     options = ("--max-iter", "3", "-q")
     assert run("train", encoded, "-o", files / "a.model", *options).status == 0
-    assert run("train", encoded, "-o", files / "b.model", "--memory", "1GB", *options).status == 0
+    assert run("train", encoded, "-o", files / "b.model", "--memory", "8GB", *options).status == 0
     told = ("--template", "chunking", "--min-count", "2", "--memory", "1.5 GB", "--out-of-core")
     assert run("train", files / "train.txt", "-o", files / "c.model", *told, *options).status == 0
     assert bits(files / "a.model") == bits(files / "b.model") == bits(files / "c.model")

@@ -144,7 +144,8 @@ cli.main()
 def test_an_interrupt_before_a_command_or_after_it_is_one(number, when):
     """While the thread that waits for signals is started, and while it is ended."""
     code = f"""
-import os, threading
+import os, signal, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 original = threading.Thread.{when}
 
 def interrupted(thread, *more):

@@ -134,14 +134,18 @@ class Objective:
         n_penalised: int | None = None,
         cuts: Cuts | None = None,
     ) -> None:
-        self.cuts = Cuts.by_size(corpus.offsets) if cuts is None else cuts
         self.n_penalised = features.n_features if n_penalised is None else n_penalised
         self.features, self.corpus, self.gold = features, corpus, gold
         self.criterion, self.penalties, self.l2 = criterion, penalties, l2
         self.sequence_weights = np.ones(corpus.n_sequences) if sequence_weights is None else sequence_weights
         self.n_threads = n_threads
         self.terms: list[AnyObjective] = []  # added to the objective: value and gradient [D]
-        self._single_precision = single_precision
+        self._single_precision, self._cuts = single_precision, cuts
+
+    @cached_property
+    def cuts(self) -> Cuts:
+        """The shards."""
+        return Cuts.by_size(self.corpus.offsets) if self._cuts is None else self._cuts
 
     @cached_property
     def layout(self) -> Layout:

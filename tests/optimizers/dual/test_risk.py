@@ -128,4 +128,4 @@ def test_it_is_the_default_from_likelihood_and_lbfgs_from_another_model(criterio
     assert tagger.objective_ == pytest.approx(slow.objective_, rel=0.05)
     init = Tagger(template="words").fit(*DATA)
     again = Tagger(max_iter=1, tolerance=0.0, **options).fit(*DATA, init=init)
-    assert "iterations" in again.message_
+    assert "iteration" in again.message_

@@ -18,6 +18,7 @@ T = TypeVar("T")
 Dump = Callable[[Any], bytes]
 _now = threading.local()  # while a job is pickled or unpickled: the values that it refers to, by token
 _made: WeakValueDictionary[int, Any] = WeakValueDictionary()  # by the identity of the value, which each keeps alive
+_making = threading.Lock()
 
 
 class Shared(Generic[T]):
@@ -36,10 +37,11 @@ class Shared(Generic[T]):
     @classmethod
     def of(cls, value: T) -> Shared[T]:
         """The value as a shared one: the same for the same object."""
-        found: Shared[T] | None = _made.get(id(value))
-        if found is None:
-            found = _made[id(value)] = cls(value)
-        return found
+        with _making:
+            found: Shared[T] | None = _made.get(id(value))
+            if found is None:
+                found = _made[id(value)] = cls(value)
+            return found
 
     def __reduce__(self) -> tuple[Callable[[str], Shared[Any]], tuple[str]]:
         getattr(_now, "sent", {})[self.token] = self

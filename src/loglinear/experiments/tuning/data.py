@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -23,6 +24,9 @@ from loglinear.training.problem import example_weights
 
 Labelled = tuple[Array, list[str], Int64]  # label numbers [N], their names, offsets [S + 1]
 SAMPLE = 20  # sentences, beside those that have all labels
+
+
+_parting = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -148,9 +152,10 @@ class Data:
         if share >= 1.0:
             return self
         n = max(1, round(share * len(self)))
-        if (n, seed) not in self._parts:
-            self._parts[n, seed] = self.select(np.sort(self.nested(seed)[:n]))
-        return self._parts[n, seed]
+        with _parting:  # threads that want the same part get the same object
+            if (n, seed) not in self._parts:
+                self._parts[n, seed] = self.select(np.sort(self.nested(seed)[:n]))
+            return self._parts[n, seed]
 
     @cached_property
     def _parts(self) -> dict[tuple[int, int], Data]:

@@ -178,11 +178,12 @@ class ClusterColumns(ElsewhereColumns):
             own = [(run, min(int(run_ends[run]), end) - first) for run in range(before, last + 1)]
             begin, stop = np.searchsorted(self.firsts, [first, end - 1], side="right").tolist()
             parts = [
-                (self.pieces[n - 1], max(0, first - int(self.firsts[n - 1])),
+                (n - 1, self.pieces[n - 1], max(0, first - int(self.firsts[n - 1])),
                  min(int(self.firsts[n]), end) - int(self.firsts[n - 1]))
                 for n in range(begin, stop + 1)
             ]  # fmt: skip
-            spans.append(worker.Span(self.key, number, first, parts, own))
+            n_tokens = int(self.offsets[end] - self.offsets[first])
+            spans.append(worker.Span(self.key, number, first, parts, own, n_tokens))
         return spans
 
     def fitted(self, encoder: Any, min_count: int) -> tuple[Any, ClusterEncoded]:
@@ -352,7 +353,9 @@ class OnCluster(Groups):
         """Have the groups (or ``only`` some) encoded, and their objectives made: digests of the encodings."""
         chosen = range(len(self.spans)) if only is None else only
         jobs = [
-            worker.Setup(self.spans[g], self.numbers[g], None if self.losses is None else self.losses[g])
+            worker.Setup(
+                self.spans[g], self.numbers[g], None if self.losses is None else self.losses[g], self.expected(g)
+            )
             for g in chosen
         ]
         names, homes = [self.name_of(g) for g in chosen], [self.spans[g].key for g in chosen]

@@ -333,6 +333,7 @@ class _Stream:
         self.worker = dict[int, str]()  # of each running job
         self.done_there = set[int]()  # jobs that only have to be fetched
         self.deaths, self.lost_results = Counter[int](), Counter[int]()  # of each job
+        self.suspects = set[int]()  # jobs that were on workers that died
 
     def results(self) -> Iterator[tuple[int, Any]]:
         """Number and result of each job."""
@@ -403,6 +404,7 @@ class _Stream:
                 self.deaths[number] += 1
                 if self.deaths[number] >= MOST_DEATHS:
                     raise self._too_deadly(number)
+            self.suspects.update(numbers)
             for number in numbers:
                 self._forget(number).cancel()
                 self.waiting.append(number)
@@ -429,11 +431,23 @@ class _Stream:
         self.ended.put((number, outcome))
 
     def _assigned(self) -> list[tuple[int, str]]:
-        """Waiting jobs that can be sent now, each with its worker."""
+        """Waiting jobs that can be sent now, each with its worker.
+
+        One that was on a worker when that died is sent to an idle one, so that it is clear which job was under way if
+        that dies, too.
+        """
+        load, sent = Counter(self.worker.values()), list[tuple[int, str]]()
+        for number, address in self._placed(load):
+            if number not in self.suspects or not load[address]:
+                load[address] += 1
+                sent.append((number, address))
+        return sent
+
+    def _placed(self, load: Mapping[str, int]) -> list[tuple[int, str]]:
+        """Waiting jobs with the workers that have room for them, given how many jobs each has."""
         if self.homes is not None:
             owners = self.cluster.settle(self.homes)
             return [(number, owners[self.homes[number]]) for number in self.waiting]
-        load = Counter(self.worker.values())
         free = [
             (place / threads, address)  # each thread has one job and the next
             for address, threads in self.cluster.workers.items()

@@ -98,6 +98,10 @@ class Groups(ABC):
     def prepared(self, only: Sequence[int] | None = None) -> list[str]:
         """Have the groups (or ``only`` some) made, and their objectives: a digest of each."""
 
+    def expected(self, g: int) -> str | None:
+        """The digest of a group that has been made before."""
+        return self.digests[g] if self.digests else None
+
     @abstractmethod
     def own_features(self, features: Any, g: int) -> tuple[Any, Int64]:
         """The features that occur in a group, and where in the weight vector they are."""

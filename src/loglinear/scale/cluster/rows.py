@@ -108,6 +108,7 @@ class RowsSetup:
 
     span: worker.Span
     losses: worker.Losses | None
+    expected: str | None
 
 
 def set_up_rows(job: RowsSetup) -> str:
@@ -116,12 +117,12 @@ def set_up_rows(job: RowsSetup) -> str:
 
     state = worker.kept(job.span.key)
     if state.encoded is None:
-        parts = [piece.read()[0][first:end] for piece, first, end in job.span.parts]
+        parts = [piece.read()[0][first:end] for _, piece, first, end in job.span.parts]
         sparse = any(map(sp.issparse, parts))
         state.encoded = FlatCorpus.of(sp.vstack(parts, format="csr") if sparse else np.concatenate(parts))
-    worker.arm(state, job.losses)
     rows = state.encoded.rows
-    return worker.digest([rows.data, rows.indices, rows.indptr] if state.encoded.is_sparse else [rows])
+    arrays = [rows.data, rows.indices, rows.indptr] if state.encoded.is_sparse else [rows]
+    return worker.arm(state, job.span, job.losses, arrays, job.expected)
 
 
 class RowGroups(Groups):
@@ -130,7 +131,9 @@ class RowGroups(Groups):
     def prepared(self, only: Sequence[int] | None = None) -> list[str]:
         """Have the groups (or ``only`` some) read, and their objectives made: digests of the rows."""
         chosen = range(len(self.spans)) if only is None else only
-        jobs = [RowsSetup(self.spans[g], None if self.losses is None else self.losses[g]) for g in chosen]
+        jobs = [
+            RowsSetup(self.spans[g], None if self.losses is None else self.losses[g], self.expected(g)) for g in chosen
+        ]
         names, homes = [self.name_of(g) for g in chosen], [self.spans[g].key for g in chosen]
         return self.cluster.map(set_up_rows, jobs, names=names, homes=homes)
 
@@ -163,10 +166,15 @@ class ClusterRows(FlatElsewhere):
         for number, (first, end) in enumerate(pairwise([0, *ends])):
             begin, stop = np.searchsorted(firsts, [first, end - 1], side="right").tolist()
             parts = [
-                (there[n - 1][0], max(0, first - int(firsts[n - 1])), min(int(firsts[n]), end) - int(firsts[n - 1]))
+                (
+                    n - 1,
+                    there[n - 1][0],
+                    max(0, first - int(firsts[n - 1])),
+                    min(int(firsts[n]), end) - int(firsts[n - 1]),
+                )
                 for n in range(begin, stop + 1)
             ]
-            spans.append(worker.Span(key, number, first, parts, [(0, end - first)]))  # type: ignore[arg-type]
+            spans.append(worker.Span(key, number, first, parts, [(0, end - first)], end - first))  # type: ignore[arg-type]
         self.groups = RowGroups(cluster, spans, offsets, Report(cluster.n_workers, len(pieces)))
         self.groups.digests = self.groups.prepared()
 

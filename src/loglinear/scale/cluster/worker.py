@@ -21,7 +21,7 @@ import numpy as np
 
 from loglinear.arrays import Array, Float, Int32, Int64
 from loglinear.data import Columns
-from loglinear.errors import InfeasibleError
+from loglinear.errors import DataError, InfeasibleError
 from loglinear.features.block import observed_pairs
 from loglinear.features.templates.encoder import FoundAttributes, TemplateEncoder
 from loglinear.features.templates.hashed import HashedTemplateEncoder
@@ -113,17 +113,19 @@ class Span:
         Which group of it.
     first : int
         Number of its first sentence.
-    parts : list of (Piece, int, int)
-        Pieces, with the first and the end of their sentences.
+    parts : list of (int, Piece, int, int)
+        Pieces with their number, and the first and the end of their sentences.
     runs : list of (int, int)
         Its part of the runs in which the whole corpus is encoded: number of the run, end in sentences of the group.
+    n_tokens : int
     """
 
     corpus: str
     number: int
     first: int
-    parts: list[tuple[Piece, int, int]]
+    parts: list[tuple[int, Piece, int, int]]
     runs: list[tuple[int, int]]
+    n_tokens: int
 
     @property
     def key(self) -> _Key:
@@ -138,28 +140,37 @@ class Span:
     @property
     def name(self) -> str:
         """What messages call it: the part that it begins with."""
-        piece, first, _ = self.parts[0]
+        _, piece, first, _ = self.parts[0]
         return f"{piece.name} (from sentence {first + 1:,} on)" if first else piece.name
 
     def columns(self) -> Columns:
         """The sentences of the group."""
         corpora = []
-        for piece, first, end in self.parts:
-            corpus = _sentences_of(piece)
+        for number, piece, first, end in self.parts:
+            corpus = _sentences_of(piece, (self.corpus, number))
+            if end > corpus.n_sentences:
+                raise self.changed()
             whole = (first, end) == (0, corpus.n_sentences)
             corpora.append(corpus if whole else corpus.select(np.arange(first, end)))
-        return corpora[0] if len(corpora) == 1 else Columns.concatenated(corpora, corpora[0].name)
+        found = corpora[0] if len(corpora) == 1 else Columns.concatenated(corpora, corpora[0].name)
+        if found.n_tokens != self.n_tokens:
+            raise self.changed()
+        return found
+
+    def changed(self) -> DataError:
+        """The error of a part that is read again and holds something else: that would be another model."""
+        return DataError("it has changed since training began; train again", self.name)
 
 
-_last: tuple[Piece, Columns] | None = None
+_last: tuple[_Key, Columns] | None = None
 
 
-def _sentences_of(piece: Piece) -> Columns:
+def _sentences_of(piece: Piece, key: _Key) -> Columns:
     """The sentences of a piece; those of the last one are kept, since a file that is not cut has several groups."""
     global _last
     last = _last
-    if last is None or last[0] != piece:
-        last = _last = (piece, piece.columns().without_empty())
+    if last is None or last[0] != key:
+        last = _last = (key, piece.columns().without_empty())
     return last[1]
 
 
@@ -238,11 +249,14 @@ class Setup:
     numbers : int32
         The group's own number of each attribute that :func:`find_attributes` found, -1 if it is left out.
     losses : Losses or None
+    expected : str or None
+        The digest that the encoding had before.
     """
 
     span: Span
     numbers: Int32
     losses: Losses | None = None
+    expected: str | None = None
 
 
 def set_up(job: Setup, encoder: TemplateEncoder) -> str:
@@ -254,10 +268,11 @@ def set_up(job: Setup, encoder: TemplateEncoder) -> str:
             find_attributes((job.span, False), encoder)
             state = _states[job.span.key]
         assert state.found is not None
+        if len(job.numbers) != state.found.n_attributes:
+            raise job.span.changed()
         encoded = state.found.blocks.encoded(*encoder.scopes(), state.found.firsts, job.numbers)
         state.encoded, state.found = encoder.scoped(encoded), None
-    arm(state, job.losses)
-    return digest(state.encoded.arrays())
+    return arm(state, job.span, job.losses, state.encoded.arrays(), job.expected)
 
 
 def kept(key: _Key) -> State:
@@ -265,14 +280,19 @@ def kept(key: _Key) -> State:
     return _states.setdefault(key, State())
 
 
-def arm(state: State, losses: Losses | None) -> None:
-    """Have the objective of a group that has been read."""
+def arm(state: State, span: Span, losses: Losses | None, arrays: Sequence[Array | None], expected: str | None) -> str:
+    """Have the objective of a group that has been read: the digest of its arrays, which must be as ``expected``."""
+    found = digest(arrays)
+    if expected is not None and found != expected:
+        forget(span.key)
+        raise span.changed()
     if losses is not None and (state.objective is None or state.objective[0] != losses.name):
         objective = Objective(
             losses.features, state.encoded, losses.gold, losses.criterion, losses.penalties, 0.0,
             losses.sequence_weights, 1, losses.single_precision, cuts=losses.cuts,
         )  # fmt: skip
         state.objective, state.member = (losses.name, objective), None
+    return found
 
 
 def digest(arrays: Sequence[Array | None]) -> str:

@@ -20,7 +20,7 @@ from loglinear.features.templates.language import TemplateSet
 from loglinear.optimizers import objective as objectives
 from loglinear.scale import DaskTagger
 from loglinear.scale.cluster import corpus as corpora
-from loglinear.scale.cluster import source
+from loglinear.scale.cluster import source, worker
 from loglinear.scale.cluster.corpus import ClusterColumns
 from loglinear.scale.cluster.engine import Local
 from loglinear.scale.cluster.source import Piece, pieces_of
@@ -401,6 +401,21 @@ def test_bad_parts_name_themselves(tmp_path):
         ClusterColumns.read(Local(2), [Rows(()), Rows(())])
     with pytest.raises(DataError, match="no file matches"):
         pieces_of(str(tmp_path / "none*"))
+
+
+def test_a_file_that_changes_before_it_is_read_again_is_named(tmp_path, small):
+    """A worker that takes over a group reads it again; other data would be another model."""
+    (path,) = written(tmp_path, sentences(60), 1)
+    corpus = ClusterColumns.read(Local(1), pieces_of(path))
+
+    def change(step):
+        if step.iteration == 2:
+            written(tmp_path, [*sentences(59), (("other", "P1", "A"),) * len(sentences(60)[59])], 1)
+            for span in corpus.spans:
+                worker.forget(span.key)
+
+    with pytest.raises(DataError, match=r"part0.txt.*: it has changed since training began"):
+        Tagger(template="words", optimizer="lbfgs").fit(corpus, observe=change)
 
 
 def test_a_full_disk_on_a_worker_is_a_sentence(monkeypatch):
