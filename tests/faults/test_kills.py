@@ -11,7 +11,17 @@ import pytest
 
 from faults.commands import Changes, Server
 from faults.counts import chosen, count
-from faults.verbs import VERBS, WITH_WORKERS, cells_within, content_of, leftovers, same_cells, sweep
+from faults.verbs import (
+    ON_A_CLUSTER,
+    VERBS,
+    WITH_WORKERS,
+    cells_within,
+    content_of,
+    leftovers,
+    same_cells,
+    same_model,
+    sweep,
+)
 
 pytestmark = pytest.mark.slow
 BETWEEN = 4  # a command is left to end after so many kills at most
@@ -155,3 +165,35 @@ def test_killed_experiments_continue_and_leave_no_process(tmp_path, fresh, name)
             assert ended.status == 0, ended
         assert same(folder / output, whole / output)
     server.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
+def test_trainings_on_a_cluster_that_are_ended_leave_no_process(tmp_path, fresh, number):
+    """Ended once the first checkpoint is there and, in a long campaign, at random moments, too."""
+    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    rng, server, verb, folder = random.Random(count("seed")), Server(tmp_path), ON_A_CLUSTER, fresh()
+    alone = fresh()
+    assert server.run(*VERBS["train lbfgs"].line(), cwd=alone).status == 0
+    checkpoint, ended_early = folder / "out.model.checkpoint", 0
+    for attempt in range(1 + count("kills") // 20):
+        server.start(*verb.line(checkpoint.exists()), cwd=folder)
+        wait = 120.0 if not attempt else rng.uniform(0.0, 8.0)
+        last = time.perf_counter() + wait
+        while time.perf_counter() < last and not (attempt == 0 and checkpoint.exists()) and not server.has_ended(0.01):
+            pass
+        server.kill(number)
+        ended = server.end()
+        ended_early += ended.status != 0
+        assert ended.status in (0, 143, -number), ended
+        assert no_process_of(server, 30.0)
+        assert len(leftovers(folder)) <= 2
+        assert number == signal.SIGKILL or not server.left_behind()
+        assert not (folder / "out.model").exists() or same_model(folder / "out.model", alone / "out.model")
+    ended = server.run(*verb.line(checkpoint.exists()), cwd=folder)
+    assert ended.status == 0, ended
+    assert same_model(folder / "out.model", alone / "out.model")
+    assert no_process_of(server, 30.0)
+    assert not server.left_behind() and not sweep(folder)
+    server.close()
+    print(f"\n{ended_early} trainings on a cluster ended by {number.name}")
+    assert ended_early

@@ -155,6 +155,8 @@ WITH_WORKERS = {
     "reproduce": Verb("reproduce piecewise --quick --threads 2 --seed 0 --json cells.json", {"cells.json": same_cells}),
     "bench": Verb("bench --quick --json bench.json --resume"),
 }
+#: The same model as "train lbfgs", by two processes that talk to it through sockets of this machine.
+ON_A_CLUSTER = Verb(f"train pos.txt -o out.model --cluster local:2 --max-iter 12 {NOW}", MODEL, "--resume")
 #: For signals alone: what they write is not compared, or there is nothing.
 OTHERS = {
     "demo": Verb("demo --folder demo"),
