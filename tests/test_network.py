@@ -1,5 +1,4 @@
-"""Only `data get`, clusters and URLs that a user names open connections: conftest forbids it in every test, and no other
-file could."""
+"""Only `data get`, and clusters and URLs that a user names, open connections: conftest forbids it in every test."""
 
 import ast
 import socket

@@ -38,7 +38,9 @@ def counts() -> dict[str, float]:
         elif name in SHORT:
             found[name] = float(value)
         else:
-            raise ValueError(f"LOGLINEAR_FAULTS: {setting!r} is none of long, verbs=NAMES, {', '.join(f'{n}=N' for n in SHORT)}")
+            raise ValueError(
+                f"LOGLINEAR_FAULTS: {setting!r} is none of long, verbs=NAMES, {', '.join(f'{n}=N' for n in SHORT)}"
+            )
     return found
 
 

@@ -80,7 +80,9 @@ class Dask(Cluster):
             folder = stack.enter_context(temporary_folder("loglinear-dask-"))
             # Or the cluster would give a process up for good that happens to be starting again 15 s after it had died.
             never_give_up = {"distributed.deploy.lost-worker-timeout": "1 day"}
-            stack.enter_context(dask.config.set({**never_give_up, "distributed.comm.timeouts.connect": "5s"}))
+            own_folder = {"temporary-directory": str(folder)}  # what Dask makes beside the workers' folders, too
+            quick = {"distributed.comm.timeouts.connect": "5s"}
+            stack.enter_context(dask.config.set({**never_give_up, **own_folder, **quick}))
             started = distributed.LocalCluster(
                 n_workers=n, threads_per_worker=1, processes=True, memory_limit=0, local_directory=str(folder),
                 dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL, host="127.0.0.1",
