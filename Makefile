@@ -48,11 +48,12 @@ check: $(VENV)/.installed-test
 
 # The oldest versions that pyproject.toml allows, in an environment of their own.
 bounds: $(VENV)-lowest/.installed
-	LOGLINEAR_COMPILED=0 $(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow" tests/cli tests/estimators tests/test_model_file.py
+	LOGLINEAR_COMPILED=0 $(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow" tests/cli tests/estimators tests/scale tests/test_model_file.py
 
 $(VENV)-lowest/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lowest
-	$(VENV)-lowest/bin/python -c "import re, tomllib; needs = tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies']; \
+	$(VENV)-lowest/bin/python -c "import re, tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	  needs = sum((project['optional-dependencies'][extra] for extra in ('dask', 'parquet')), project['dependencies']); \
 	  print(*(re.sub(r'>=([0-9.]+).*', r'==\1', need) for need in needs), sep='\n')" > $(VENV)-lowest/lowest.txt
 	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)-lowest/lowest.txt -e '.[test]'
 	touch $@

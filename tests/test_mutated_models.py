@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from fuzzing.model_files import GOLDEN, run
+from fuzzing.targets import CRASHERS
 from loglinear import Classifier, Combination, Mixture, NaiveBayes, Parser, Tagger, model_file
 from loglinear.errors import ModelFileError
+from loglinear.estimators.tagger.model import _use_of, table_size
+
+OF_61_LABELS = CRASHERS / "models" / "third-order@memory-of-61-labels-173109"
 
 
 def _changed(name: str, header: dict | None = None, **arrays: object) -> bytes:
@@ -30,8 +36,40 @@ def test_sub_labels_out_of_proportion_to_the_file() -> None:
 def test_an_order_out_of_proportion_to_the_file() -> None:
     labels = [f"L{y:05}" for y in range(3000)]
     blob = _changed("tagger-second-order", {"labels": labels})
-    with pytest.raises(ModelFileError, match=r"using it would take about .*GB"):
+    with pytest.raises(ModelFileError, match=r"using it would take about .*TB"):
         Tagger.load(blob)
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks of memory are those that Linux tells")
+@pytest.mark.parametrize(("order", "n"), [(2, 120), (3, 40)])
+def test_using_a_chain_takes_no_more_than_is_presumed(order: int, n: int) -> None:
+    """What a file is refused for must be what its use would take."""
+    found = model_file.load(GOLDEN / "tagger-second-order.model" if order == 2 else OF_61_LABELS)
+    labels = [f"L{k}" for k in range(n)]
+    blob = model_file.dumps(found.kind, {**found.header, "labels": labels}, found.arrays)
+    tagger = Tagger.load(blob).set_params(threads=1)
+    X, taken = [[("a",) * 3] * 5], []
+    for _ in range(2):  # the first loads what is needed
+        tagger = Tagger.load(blob).set_params(threads=1)
+        before = _memory("VmRSS")
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
+        tagger.predict_marginals(X)
+        tagger.predict_nbest(X, k=2)
+        tagger.log_probability(X, [labels[:5]])
+        taken.append(_memory("VmHWM") - before)
+    assert 3.0 * table_size(n, order) < taken[1] < _use_of(n, order, False, False)
+
+
+def _memory(name: str) -> float:
+    """Bytes that Linux tells of this process."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def test_the_tables_of_order_3_count() -> None:
+    """61 labels are five tables of 111 MB."""
+    with pytest.raises(ModelFileError, match=r"using it would take about 6\d\d MB"):
+        Tagger.load(OF_61_LABELS)
 
 
 def test_more_symbols_than_a_grammar_of_its_size_can_have() -> None:

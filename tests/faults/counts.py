@@ -1,8 +1,12 @@
-"""How much a campaign does: a little by default, more by ``LOGLINEAR_FAULTS``, as in ``kills=500 seed=3``."""
+"""How much a campaign does: a little by default, more by ``LOGLINEAR_FAULTS``, as in ``kills=500 seed=3``.
+
+``verbs=encode,tag_files`` keeps to some command lines of :data:`faults.verbs.VERBS`, with ``_`` for the blanks.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 #: The short form, which `make test-slow` runs, and what `make faults` runs.
 SHORT = {
@@ -29,13 +33,26 @@ def counts() -> dict[str, float]:
         name, _, value = setting.partition("=")
         if name == "long":
             found |= LONG
+        elif name == "verbs":
+            continue
         elif name in SHORT:
             found[name] = float(value)
         else:
-            raise ValueError(f"LOGLINEAR_FAULTS: {setting!r} is none of long, {', '.join(f'{n}=N' for n in SHORT)}")
+            raise ValueError(
+                f"LOGLINEAR_FAULTS: {setting!r} is none of long, verbs=NAMES, {', '.join(f'{n}=N' for n in SHORT)}"
+            )
     return found
 
 
 def count(name: str) -> int:
     """One of them, a whole number."""
     return int(counts()[name])
+
+
+def chosen(names: Iterable[str]) -> list[str]:
+    """The command lines among ``names`` that the environment keeps to, all of them if it names none."""
+    names, wanted = list(names), set[str]()
+    for setting in os.environ.get("LOGLINEAR_FAULTS", "").split():
+        if setting.startswith("verbs="):
+            wanted |= {name.replace("_", " ") for name in setting.removeprefix("verbs=").split(",")}
+    return [name for name in names if name in wanted] if wanted else names

@@ -10,8 +10,18 @@ from collections import Counter
 import pytest
 
 from faults.commands import Changes, Server
-from faults.counts import count
-from faults.verbs import VERBS, WITH_WORKERS, cells_within, content_of, leftovers, same_cells, sweep
+from faults.counts import chosen, count
+from faults.verbs import (
+    ON_A_CLUSTER,
+    VERBS,
+    WITH_WORKERS,
+    cells_within,
+    content_of,
+    leftovers,
+    same_cells,
+    same_model,
+    sweep,
+)
 
 pytestmark = pytest.mark.slow
 BETWEEN = 4  # a command is left to end after so many kills at most
@@ -43,6 +53,8 @@ class Killed:
 
     def kill(self, rng):
         """Run it, or continue it, and kill it at some moment: whether that came before its end."""
+        if self.verb.only_new:
+            self.clear()
         before = {name: content_of(self.folder / name) for name in self.verb.outputs}
         resumed = (self.folder / "out.model.checkpoint").exists()
         if rng.random() < 0.6:  # while it writes
@@ -71,6 +83,8 @@ class Killed:
 
     def finish(self):
         """Let it end, from where it is."""
+        if self.verb.only_new:
+            self.clear()
         ended = self.server.run(*self.verb.line((self.folder / "out.model.checkpoint").exists()), cwd=self.folder)
         assert ended.status == 0, (self.name, ended)
         for name, same in self.verb.outputs.items():
@@ -102,13 +116,14 @@ def test_killed_commands_lose_nothing_and_leave_no_half_file(server, fresh):
     rng = random.Random(count("seed"))
     wanted, done, tries = count("kills"), Counter(), 0
     under_way = {}
-    names = [name for name, verb in VERBS.items() for _ in range(verb.weight)]
-    chosen = names if wanted >= 200 else rng.sample(list(VERBS), 8)
+    known = chosen(VERBS)
+    names = [name for name in known for _ in range(VERBS[name].weight)]
+    drawn = names if wanted >= 200 or len(known) < len(VERBS) else rng.sample(known, 8)
     since = Counter()
     while sum(done.values()) < wanted:
         tries += 1
         assert tries < 4 * wanted + 100, "most commands end before they are killed"
-        name = rng.choice(chosen)
+        name = rng.choice(drawn)
         if name not in under_way:
             under_way[name] = Killed(name, VERBS[name], server, fresh())
         command = under_way[name]
@@ -150,3 +165,35 @@ def test_killed_experiments_continue_and_leave_no_process(tmp_path, fresh, name)
             assert ended.status == 0, ended
         assert same(folder / output, whole / output)
     server.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
+def test_trainings_on_a_cluster_that_are_ended_leave_no_process(tmp_path, fresh, number):
+    """Ended once the first checkpoint is there and, in a long campaign, at random moments, too."""
+    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    rng, server, verb, folder = random.Random(count("seed")), Server(tmp_path), ON_A_CLUSTER, fresh()
+    alone = fresh()
+    assert server.run(*VERBS["train lbfgs"].line(), cwd=alone).status == 0
+    checkpoint, ended_early = folder / "out.model.checkpoint", 0
+    for attempt in range(1 + count("kills") // 20):
+        server.start(*verb.line(checkpoint.exists()), cwd=folder)
+        wait = 120.0 if not attempt else rng.uniform(0.0, 8.0)
+        last = time.perf_counter() + wait
+        while time.perf_counter() < last and not (attempt == 0 and checkpoint.exists()) and not server.has_ended(0.01):
+            pass
+        server.kill(number)
+        ended = server.end()
+        ended_early += ended.status != 0
+        assert ended.status in (0, 143, -number), ended
+        assert no_process_of(server, 30.0)
+        assert len(leftovers(folder)) <= 2
+        assert number == signal.SIGKILL or not server.left_behind()
+        assert not (folder / "out.model").exists() or same_model(folder / "out.model", alone / "out.model")
+    ended = server.run(*verb.line(checkpoint.exists()), cwd=folder)
+    assert ended.status == 0, ended
+    assert same_model(folder / "out.model", alone / "out.model")
+    assert no_process_of(server, 30.0)
+    assert not server.left_behind() and not sweep(folder)
+    server.close()
+    print(f"\n{ended_early} trainings on a cluster ended by {number.name}")
+    assert ended_early

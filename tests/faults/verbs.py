@@ -85,12 +85,15 @@ class Verb:
         What is added to continue after a kill.
     weight : int
         How often it is chosen, relative to others.
+    only_new : bool
+        Whether it refuses to replace an output.
     """
 
     arguments: str
     outputs: dict[str, Same] = field(default_factory=dict)
     resumed: str = ""
     weight: int = 1
+    only_new: bool = False
 
     def line(self, resumed: bool = False) -> list[str]:
         """The command line."""
@@ -129,7 +132,7 @@ VERBS = {
     "combine": Verb("combine tagger.model other.model --dev dev.txt -o out.model", MODEL),
     "convert": Verb("convert tagger.model -o out.crfsuite --to crfsuite", {"out.crfsuite": same_bytes}),
     "data convert": Verb("data convert pos.txt -o out.jsonl --to jsonl", {"out.jsonl": same_bytes}),
-    "data convert brat": Verb("data convert spans.jsonl -o brat --to brat", {"brat": same_files}),
+    "data convert brat": Verb("data convert spans.jsonl -o brat --to brat", {"brat": same_files}, only_new=True),
     "classify train-sequences": Verb("classify train-sequences kinds.txt --label kind -o out.model", MODEL),
     "corpus": Verb("corpus train --task pos -o out.txt", {"out.txt": same_bytes}),
     "parse draw": Verb("parse draw trees.mrg --tree 1 --svg out.svg", {"out.svg": same_bytes}),
@@ -152,6 +155,8 @@ WITH_WORKERS = {
     "reproduce": Verb("reproduce piecewise --quick --threads 2 --seed 0 --json cells.json", {"cells.json": same_cells}),
     "bench": Verb("bench --quick --json bench.json --resume"),
 }
+#: The same model as "train lbfgs", by two processes that talk to it through sockets of this machine.
+ON_A_CLUSTER = Verb(f"train pos.txt -o out.model --cluster local:2 --max-iter 12 {NOW}", MODEL, "--resume")
 #: For signals alone: what they write is not compared, or there is nothing.
 OTHERS = {
     "demo": Verb("demo --folder demo"),

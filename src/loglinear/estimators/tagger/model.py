@@ -968,9 +968,13 @@ class ChainModel(SequenceModel):
 
 
 def _use_of(n_states: int, order: int, has_edges: bool, plain: bool) -> float:
-    """Bytes that the scores of a chain take when it labels; a ``plain`` one with many labels has lists, no matrix."""
+    """Bytes that using a chain takes, on one thread; a ``plain`` one with many labels has lists, no matrix.
+
+    Marginals take most: the weights of the label n-grams, the same for the kernel, their exponentials and those by the
+    next label, and what is expected of them.
+    """
     n = float(n_states)
-    tables = 2000.0 * n if plain else 4.0 * table_size(n_states, order)
+    tables = 2000.0 * n if plain else 5.5 * table_size(n_states, order)
     return tables + (8.0 * LONG * n * n if has_edges else 0.0)
 
 
