@@ -11,8 +11,9 @@ has a weight. :class:`Incidence` lists, for each of N positions, its attributes 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -323,11 +324,15 @@ class Vocabulary:
             self.strings.append(string)
         return number
 
+    @property
+    def find(self) -> Callable[[str], int | None]:
+        """A quick function from a string to its number, None if it has none (yet)."""
+        return self._ids.get
+
     def ids(self, strings: Iterable[str | None]) -> Int32:
         """Numbers of many strings; None is always :data:`UNKNOWN`."""
         if self.locked:
-            get = self._ids.get
-            return np.array([get(s, UNKNOWN) if s is not None else UNKNOWN for s in strings], dtype=np.int32)
+            return np.fromiter(map(self._ids.get, strings, repeat(UNKNOWN)), np.int32)
         return np.array([self.id(s) if s is not None else UNKNOWN for s in strings], dtype=np.int32)
 
     def __getitem__(self, number: int) -> str:
