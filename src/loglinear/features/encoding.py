@@ -169,6 +169,10 @@ class Incidence:
         pieces = [slice(first, first + mapped.PIECE) for first in range(0, len(renamed), mapped.PIECE)]
         if all(bool((renamed[piece] >= 0).all()) for piece in pieces):
             return Incidence(self.pointer, renamed, self.values)
+        if len(pieces) == 1:
+            left = np.flatnonzero(renamed >= 0)
+            values_left = None if self.values is None else self.values[left]
+            return Incidence(np.searchsorted(left, self.pointer), renamed[left], values_left)
         ids, values = mapped.Growing(np.int32), mapped.Growing(np.float64)
         before, entries = mapped.zeros(len(renamed) + 1, np.int64), 0  # kept entries before each
         for piece in pieces:

@@ -67,7 +67,7 @@ def test_it_is_the_default_where_it_applies(data, options, unit):
 
 def test_the_default_starts_from_another_model_by_lbfgs(data):
     start = Tagger(template="words").fit(*data)
-    assert "iterations" in Tagger(template="words", max_iter=1, tolerance=0.0).fit(*data, init=start).message_
+    assert "iteration" in Tagger(template="words", max_iter=1, tolerance=0.0).fit(*data, init=start).message_
 
 
 def test_criteria_that_start_from_another_train_that_by_it(data):
