@@ -8,10 +8,10 @@ runs, each in a process of its own, one implementation after the other: fit (wit
 predict of the test data at once, and of single sentences; and the objective that fit ended with, worked out here for
 both from the model files: log-losses + 0.1 |w| + 0.1 ||w||^2.
 
-Then one model file of CRFsuite's, the one that sklearn-crfsuite has trained or ``--model`` (nothing is trained then), is
-opened by python-crfsuite and here, and labels the test data in a batch on one thread: dicts, lists of strings, and
-features made ready before (``ItemSequence``; here a corpus as well). ``first`` is the first pass over new objects,
-in which values of features are met for the first time; the others are the least of five passes.
+Then one model file of CRFsuite's, the one that sklearn-crfsuite has trained or ``--model`` (nothing is trained then),
+is opened by python-crfsuite and here, and labels the test data in a batch on one thread: dicts, lists of strings, and
+features made ready before (``ItemSequence``; here a corpus as well). ``first`` is the first pass over new objects, in
+which values of features are met for the first time; the others are the least of five passes.
 """
 
 from __future__ import annotations

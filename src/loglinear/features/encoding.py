@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -336,7 +336,8 @@ class Vocabulary:
     def ids(self, strings: Iterable[str | None]) -> Int32:
         """Numbers of many strings; None is always :data:`UNKNOWN`."""
         if self.locked:
-            return np.fromiter(map(self._ids.get, strings, repeat(UNKNOWN)), np.int32)
+            get = cast("Callable[[str | None, int], int]", self._ids.get)  # None is no key
+            return np.fromiter(map(get, strings, repeat(UNKNOWN)), np.int32)
         return np.array([self.id(s) if s is not None else UNKNOWN for s in strings], dtype=np.int32)
 
     def __getitem__(self, number: int) -> str:
