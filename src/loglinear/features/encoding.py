@@ -336,7 +336,7 @@ class Vocabulary:
     def ids(self, strings: Iterable[str | None]) -> Int32:
         """Numbers of many strings; None is always :data:`UNKNOWN`."""
         if self.locked:
-            get = cast("Callable[[str | None, int], int]", self._ids.get)  # None is no key
+            get = cast("Callable[[str | None, int], int]", self._ids.get)  # None is never among the keys
             return np.fromiter(map(get, strings, repeat(UNKNOWN)), np.int32)
         return np.array([self.id(s) if s is not None else UNKNOWN for s in strings], dtype=np.int32)
 
