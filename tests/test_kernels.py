@@ -55,7 +55,7 @@ def test_the_first_compilation_says_so_and_the_second_run_is_quiet(tmp_path):
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
         ).stderr
 
-    assert run() == "compiling kernels, once on this machine ...\n"
+    assert run() == "compiling new kernels, once on this machine (loglinear warm: all of them) ...\n"
     assert run() == ""
 
 

@@ -154,6 +154,8 @@ def test_both_open_both_files_and_answer_the_same(tmp_path_factory, seed):
         assert mine.labels() == theirs.labels()
         more = data(seed + 1)[0]
         assert all(as_good(theirs, x, found) for x, found in zip(more, mine.tag_all(more), strict=True))
+        ready = mine.tag_all(ours.ItemSequence(x) for x in more)
+        assert all(as_good(theirs, x, found) for x, found in zip(more, ready, strict=True))
         for x in [*X, *more]:
             assert mine.tag(x) == mine.tag(iter(x)) == mine.tag(ours.ItemSequence(x)) == mine.tag()
             assert as_good(theirs, x, mine.tag(x))

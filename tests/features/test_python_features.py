@@ -184,10 +184,33 @@ def test_a_name_with_many_numbers_takes_no_table():
     reader = AttributeReader({"n": 0, "w": 1}.get)
     rows = np.random.default_rng(0).normal(size=3 * module.MOST_NUMBERS)
     tokens = [{"n": float(x)} for x in rows]
-    for tokens_read in (tokens[:1500], tokens[1500:]):
-        try:
-            reader.read(tokens_read)
-        except TypeError:  # the lane was made on the way
-            reader.read(tokens_read)
+    assert reader.read(tokens[:1500])[2].tolist() == rows[:1500].tolist()  # the lane is made on the way
+    assert reader.read(tokens[1500:])[2].tolist() == rows[1500:].tolist()
     assert reader._keys.n_items <= module.MOST_NUMBERS + 2
     assert reader.read(tokens)[2].tolist() == rows.tolist()
+
+
+@given(st.lists(st.dictionaries(keys, texts | odd_numbers, max_size=4), max_size=12), st.integers(0, 3))
+def test_tokens_of_many_shapes_are_read_as_those_of_few(tokens, most_shapes):
+    known = {name: i for i, name in enumerate(["a:x", "b", "c", "a", "a:b:y"])}
+    few = AttributeReader(known.get)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "MOST_SHAPES", most_shapes)
+        many = AttributeReader(known.get)
+        for chunk in (tokens[:6], tokens[6:], tokens):
+            try:
+                expected = few.read(chunk)
+            except module.UNREADABLE as error:
+                with pytest.raises(type(error)):
+                    many.read(chunk)
+                continue
+            for ours, theirs in zip(many.read(chunk), expected, strict=True):
+                assert np.array_equal(ours, theirs)
+    assert len(many._keys.shapes) <= most_shapes
+
+
+@pytest.mark.parametrize("tokens", [[{"a": "x"}], [{"a": "x", "b": 2.0}], [["b"]]])
+def test_what_is_read_fits_kernels_that_were_compiled_ahead(tokens):
+    """Those take arrays that can be written to; for others Numba would compile at the first sentence."""
+    reader = AttributeReader({"a:x": 0, "b": 1}.get)
+    assert all(array is None or array.flags.writeable for array in reader.read(tokens))

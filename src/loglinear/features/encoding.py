@@ -11,9 +11,10 @@ has a weight. :class:`Incidence` lists, for each of N positions, its attributes 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import repeat
+from typing import Any, cast
 
 import numpy as np
 
@@ -168,6 +169,10 @@ class Incidence:
         pieces = [slice(first, first + mapped.PIECE) for first in range(0, len(renamed), mapped.PIECE)]
         if all(bool((renamed[piece] >= 0).all()) for piece in pieces):
             return Incidence(self.pointer, renamed, self.values)
+        if len(pieces) == 1:
+            left = np.flatnonzero(renamed >= 0)
+            values_left = None if self.values is None else self.values[left]
+            return Incidence(np.searchsorted(left, self.pointer), renamed[left], values_left)
         ids, values = mapped.Growing(np.int32), mapped.Growing(np.float64)
         before, entries = mapped.zeros(len(renamed) + 1, np.int64), 0  # kept entries before each
         for piece in pieces:
@@ -323,11 +328,16 @@ class Vocabulary:
             self.strings.append(string)
         return number
 
+    @property
+    def find(self) -> Callable[[str], int | None]:
+        """A quick function from a string to its number, None if it has none (yet)."""
+        return self._ids.get
+
     def ids(self, strings: Iterable[str | None]) -> Int32:
         """Numbers of many strings; None is always :data:`UNKNOWN`."""
         if self.locked:
-            get = self._ids.get
-            return np.array([get(s, UNKNOWN) if s is not None else UNKNOWN for s in strings], dtype=np.int32)
+            get = cast("Callable[[str | None, int], int]", self._ids.get)  # None is never among the keys
+            return np.fromiter(map(get, strings, repeat(UNKNOWN)), np.int32)
         return np.array([self.id(s) if s is not None else UNKNOWN for s in strings], dtype=np.int32)
 
     def __getitem__(self, number: int) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import numbers
-import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sized
 from decimal import Decimal
 from itertools import accumulate, chain
 from operator import getitem
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -212,35 +212,47 @@ def token_attributes(features: Any, owner: str = "token") -> list[tuple[str, flo
 #
 # The items of many tokens are looked up in one chain of ``map`` objects, without a Python instruction for each:
 #
-#     items = map(getitem, map(keys.__getitem__, all names), all values)
+#     items = map(getitem, tables of all names, all values)
 #
-# ``keys`` is a dict from names to tables, a table one from values to the numbers of items; ``__missing__`` does the
-# work that takes Python (names, checks, numbers of attributes) once for each distinct item. Two arrays then give the
-# attribute and the value of each (an item is a number as four bytes, because joining bytes is the quickest way to an
-# array):
+# A table is a dict from the values of a name to the numbers of items; ``__missing__`` does the work that takes Python
+# (names, checks, numbers of attributes) once for each distinct item. Tokens with the same names in the same order have
+# one *shape*, the tuple of these names, and the tables of a token are looked up by its shape at once; where there are
+# more than :data:`MOST_SHAPES`, they are looked up name by name. An item is a number as four bytes, because joining
+# bytes is the quickest way to an array:
 #
-#     items = frombuffer(b"".join(items))        attributes[items]        values[items]
+#     items = frombuffer(b"".join(items))
+#
+# ==========  =================================================================================
+# 0 or more   the attribute of that number, with the value 1, as nearly all are
+# UNKNOWN     nothing
+# less        another value: ``attributes[-2 - item]`` and ``values_of[-2 - item]`` say which
+# ==========  =================================================================================
 #
 # A name with more than :data:`MOST_NUMBERS` different numbers gets a *lane* instead of a table, which would be as long
-# as the data: its items are 0, and their numbers are taken as a column afterwards. Whatever ``__missing__`` or a lane
-# does not know (lists, dicts, values that are no features) ends the chain with an exception, and the tokens are read
-# one by one. Values that are equal are the same feature.
+# as the data: its items are :data:`LANE`, and their numbers are taken as a column afterwards. Whatever ``__missing__``
+# or a lane does not know (lists, dicts, values that are no features) ends the chain with an exception, and the tokens
+# are read one by one. Values that are equal are the same feature.
 
-LANE = bytes(4)  # the item 0
+IN_LANE = UNKNOWN - 1
 MOST_NUMBERS = 1000  # different numbers of a name before it gets a lane
 MOST_ITEMS = 200_000  # items that a reader of single sentences remembers
-CHUNK = 1 << 13  # tokens read together
+MOST_SHAPES = 1000
+CHUNK = 1 << 11  # tokens read together; more of them leave the cache
 STRINGS = {str, np.str_}
 PLAIN = {*STRINGS, bytes, bool, int, float}
 COLLECTIONS = {list, tuple, set, frozenset, type({}.keys())}
 UNREADABLE = (TypeError, ValueError, OverflowError)  # of a chain of iterators: DataError is a ValueError
 
-Numbering = Callable[[str], int]  # from the name of an attribute to its number, negative if unknown
+Numbering = Callable[[str], int | None]  # from the name of an attribute to its number, None if unknown
 Bags = tuple[Int64, Int32, Float | None]  # of T tokens: pointer [T + 1], attributes [M], values [M] or None (all 1)
 
 
+_as_bytes = Struct("=i").pack
+LANE, NOTHING = _as_bytes(IN_LANE), _as_bytes(UNKNOWN)
+
+
 class _Lane:
-    """Stands for the table of a name with many numbers: its items are 0, and whatever cannot be a number fails."""
+    """Stands for the table of a name with many numbers: its items are one, and whatever cannot be a number fails."""
 
     __slots__ = ()
 
@@ -265,7 +277,7 @@ class _Table(dict[Any, bytes]):
         kind, keys = type(value), self._keys
         if kind is str or kind is np.str_ or kind is bytes:
             text = value if kind is not bytes else _text(value, "the value")
-            self[value] = item = keys.add(keys.number(f"{self._name}:{text}"), 1.0)
+            self[value] = item = keys.item(f"{self._name}:{text}")
             return item
         if not isinstance(value, float | int | np.generic) or not isinstance(value, numbers.Real | np.bool_):
             raise TypeError("a value of another kind")
@@ -274,21 +286,54 @@ class _Table(dict[Any, bytes]):
             raise DataError("a value is not a number of a size that can be used")
         if self._number < UNKNOWN:
             self._number = keys.number(self._name)
-        self[value] = item = keys.add(self._number, number) if number or keys.zeros else keys.add(UNKNOWN, 1.0)
+        self[value] = item = keys.valued(self._number, number)
         self._n_numbers += 1
         if self._n_numbers > MOST_NUMBERS:
-            keys.lanes[self._key] = self._number
-            keys[self._key] = _Lane()
+            keys.make_lane(self._key, self._number)
         return item
+
+
+class _Strings(dict[Any, bytes]):
+    """Items of strings that are attributes themselves."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self, keys: _Keys) -> None:
+        self._keys = keys
+
+    def __missing__(self, name: Any) -> bytes:
+        if type(name) not in STRINGS:
+            raise TypeError("a feature of another kind")
+        self[name] = item = self._keys.item(str(name))
+        return item
+
+
+class _Shapes(dict[tuple[Any, ...], tuple[Any, ...]]):
+    """The tables of a token, by its names."""
+
+    __slots__ = ("_keys", "are_many")
+
+    def __init__(self, keys: _Keys) -> None:
+        self._keys, self.are_many = keys, False
+
+    def __missing__(self, names: tuple[Any, ...]) -> tuple[Any, ...]:
+        tables = tuple(map(self._keys.__getitem__, names))
+        if len(self) < MOST_SHAPES:
+            self[names] = tables
+        else:
+            self.are_many = True
+        return tables
 
 
 class _Keys(dict[Any, Any]):
     """The tables of names, and what their items are. Unless ``zeros`` count, what has the value 0 is left out."""
 
     def __init__(self, numbering: Numbering, zeros: bool = True) -> None:
-        self.number, self.zeros = numbering, zeros
-        self.n_items, self.has_values = 1, False
+        self._find, self.zeros = numbering, zeros
+        self.n_items = 0  # how many are remembered
+        self.n_valued = 1  # items with another value than 1, :data:`LANE` among them
         self.attributes, self.values_of = np.zeros(1024, dtype=np.int32), np.ones(1024)
+        self.strings, self.shapes = _Strings(self), _Shapes(self)
         self.lanes: dict[Any, int] = {}  # the attribute of each name with a lane
         self._lock = threading.Lock()
 
@@ -297,18 +342,55 @@ class _Keys(dict[Any, Any]):
             raise TypeError("a name of another kind")
         return self.setdefault(key, _Table(self, key, _text(key, "a feature's name")))
 
-    def add(self, attribute: int, value: float) -> bytes:
-        """A new item."""
+    def number(self, name: str) -> int:
+        """The number of an attribute, :data:`UNKNOWN` if it has none."""
+        number = self._find(name)
+        return UNKNOWN if number is None else number
+
+    def item(self, name: str) -> bytes:
+        """The item of an attribute with the value 1, to be remembered."""
+        self.n_items += 1
+        number = self._find(name)
+        return NOTHING if number is None else _as_bytes(number)
+
+    def valued(self, attribute: int, value: float) -> bytes:
+        """A new item, to be remembered."""
+        self.n_items += 1
+        if attribute < 0 or not (value or self.zeros):
+            return NOTHING
+        if value == 1.0:
+            return _as_bytes(attribute)
         with self._lock:
-            item = self.n_items
-            if item == len(self.attributes):
-                self.attributes = np.concatenate([self.attributes, np.zeros(item, dtype=np.int32)])
-                self.values_of = np.concatenate([self.values_of, np.ones(item)])
-            self.attributes[item] = attribute
-            if value != 1.0:
-                self.values_of[item], self.has_values = value, True
-            self.n_items += 1
-            return item.to_bytes(4, sys.byteorder)
+            n = self.n_valued
+            if n == len(self.attributes):
+                self.attributes = np.concatenate([self.attributes, np.zeros(n, dtype=np.int32)])
+                self.values_of = np.concatenate([self.values_of, np.ones(n)])
+            self.attributes[n], self.values_of[n] = attribute, value
+            self.n_valued += 1
+            return _as_bytes(IN_LANE - n)
+
+    def make_lane(self, key: Any, attribute: int) -> None:
+        """Let a name have a lane from now on."""
+        self.lanes[key] = attribute
+        self[key] = _Lane()
+        self.shapes.clear()
+
+    def tables(self, tokens: Collection[dict[Any, Any]]) -> Iterator[Any]:
+        """The table of each item of tokens, in a row."""
+        if self.shapes.are_many:
+            return map(self.__getitem__, chain.from_iterable(tokens))
+        return chain.from_iterable(map(self.shapes.__getitem__, map(tuple, tokens)))
+
+    def meaning(self, items: Int32) -> tuple[Int32, Float | None]:
+        """Attributes and values (None: all 1) of items."""
+        if self.n_valued == 1 and not self.lanes:
+            return items, None
+        place = np.flatnonzero(items <= IN_LANE)
+        if not place.size:
+            return items, None
+        ids, weights, which = items.copy(), np.ones(len(items)), IN_LANE - items[place]
+        ids[place], weights[place] = self.attributes[which], self.values_of[which]
+        return ids, weights
 
 
 class AttributeReader:
@@ -317,7 +399,7 @@ class AttributeReader:
     Parameters
     ----------
     numbering : callable
-        The number of an attribute by its name; attributes with negative ones are left out.
+        The number of an attribute by its name; those without one (None) are left out.
     most_items : int, optional
         How many distinct items to remember from one call to the next; all by default.
     zeros : bool
@@ -338,11 +420,9 @@ class AttributeReader:
             return self._read_dicts(tokens)
         if not kinds <= COLLECTIONS:
             raise TypeError("tokens of other kinds")
-        pointer = _pointer(tokens)
-        names = list(chain.from_iterable(tokens))
-        if not set(map(type, names)) <= STRINGS:
-            raise TypeError("features of other kinds")
-        return _known(pointer, np.fromiter(map(self._numbering, names), np.int32, len(names)), None)
+        items = _joined(map(self._keys.strings.__getitem__, chain.from_iterable(tokens)))
+        self._forget_some()
+        return _known(_pointer(tokens), items, None)
 
     def read_mixed(self, tokens: list[Any]) -> Bags:
         """Attributes of tokens that are all dicts, some of whose values are no plain ones: lists, dicts, views.
@@ -351,9 +431,9 @@ class AttributeReader:
         """
         if set(map(type, tokens)) != {dict}:
             raise TypeError("tokens of other kinds")
-        keys, number = self._keys, self._numbering
+        keys = self._keys
         items, ends = list[bytes](), [0]
-        others, names, values = list[int](), list[int](), list[float]()  # attributes without an item: where, what
+        others, own, values = list[int](), list[int](), list[float]()  # attributes without an item: where, what
         for token in tokens:
             for key, value in token.items():
                 table = keys[key]
@@ -362,31 +442,46 @@ class AttributeReader:
                     continue
                 for name, weight in token_attributes({key: value}):
                     others.append(len(items))
-                    names.append(number(name))
+                    own.append(keys.number(name))
                     values.append(weight)
-                    items.append(LANE)
+                    items.append(NOTHING)
             ends.append(len(items))
-        found = np.frombuffer(b"".join(items), np.int32)
-        ids, weights = keys.attributes[found], keys.values_of[found]
-        ids[others], weights[others] = names, values
-        return _known(np.array(ends, dtype=np.int64), ids, None if (weights == 1.0).all() else weights)
+        ids, weights = keys.meaning(_joined(items))
+        self._forget_some()
+        if any(value != 1.0 for value in values):
+            weights = np.ones(len(ids)) if weights is None else weights
+            weights[others] = values
+        ids[others] = own
+        return _known(np.array(ends, dtype=np.int64), ids, weights)
 
     def read_slowly(self, features: Any, owner: str = "token") -> Bags:
         """Attributes of one token of any kind; raises DataError for what is none."""
-        return _bags([token_attributes(features, owner)], self._numbering)
+        return self.read_found([token_attributes(features, owner)])
+
+    def read_found(self, found: list[list[tuple[str, float]]]) -> Bags:
+        """What :func:`token_attributes` gave for each of some tokens."""
+        pairs = list(chain.from_iterable(found))
+        ids = np.array([self._keys.number(name) for name, _ in pairs], dtype=np.int32)
+        values = np.array([value for _, value in pairs], dtype=np.float64)
+        return _known(_pointer(found), ids, None if (values == 1.0).all() else values)
 
     def _read_dicts(self, tokens: list[dict[Any, Any]] | tuple[dict[Any, Any], ...]) -> Bags:
         keys = self._keys
-        pointer = _pointer(tokens)
-        tables = map(keys.__getitem__, chain.from_iterable(tokens))
-        values = chain.from_iterable(map(dict.values, tokens))
-        look_up = getitem if keys.lanes else dict.__getitem__  # which is quicker, but refuses lanes
-        items = np.frombuffer(b"".join(map(look_up, tables, values)), np.int32)
-        if self._most_items is not None and keys.n_items > self._most_items:
-            self._keys = _Keys(self._numbering, self._zeros)
-        ids, weights = keys.attributes[items], keys.values_of[items] if keys.has_values else None
-        if keys.lanes and (place := np.flatnonzero(items == 0)).size:
-            weights = np.ones(len(ids)) if weights is None else weights
+        while True:
+            n_lanes = len(keys.lanes)
+            look_up = getitem if n_lanes else dict.__getitem__  # which is quicker, but refuses lanes
+            values = chain.from_iterable(map(dict.values, tokens))
+            try:
+                items = _joined(map(look_up, keys.tables(tokens), values))
+            except TypeError:
+                if len(keys.lanes) == n_lanes:
+                    raise
+            else:
+                break
+        self._forget_some()
+        ids, weights = keys.meaning(items)
+        if keys.lanes and (place := np.flatnonzero(items == IN_LANE)).size:
+            assert weights is not None
             names = list(chain.from_iterable(tokens))
             column = list(chain.from_iterable(map(dict.values, tokens)))
             where = place.tolist()
@@ -394,15 +489,17 @@ class AttributeReader:
             weights[place] = np.array(list(map(column.__getitem__, where)), dtype=np.float64)
             if not (np.abs(weights[place]) <= MOST_VALUE).all():
                 raise DataError("a value is not a number of a size that can be used")
-        return _known(pointer, ids, weights)
+        return _known(_pointer(tokens), ids, weights)
+
+    def _forget_some(self) -> None:
+        """Start again with no items where there are more than should be remembered."""
+        if self._most_items is not None and self._keys.n_items > self._most_items:
+            self._keys = _Keys(self._numbering, self._zeros)
 
 
-def _bags(found: list[list[tuple[str, float]]], numbering: Numbering) -> Bags:
-    """Attributes of tokens that were read one by one."""
-    pairs = list(chain.from_iterable(found))
-    ids = np.array([numbering(name) for name, _ in pairs], dtype=np.int32)
-    values = np.array([value for _, value in pairs], dtype=np.float64)
-    return _known(_pointer(found), ids, None if (values == 1.0).all() else values)
+def _joined(items: Iterable[bytes]) -> Int32:
+    """Items as an array that can be written to: kernels compiled ahead are for such arrays."""
+    return np.frombuffer(bytearray().join(items), np.int32)
 
 
 def _pointer(tokens: Collection[Sized]) -> Int64:
@@ -430,8 +527,8 @@ class KnownAttributes:
     """The attributes of a vocabulary that is complete, and a reader that remembers their items from call to call."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self.strings, self.number = vocabulary.strings, vocabulary.id
-        self.reader = AttributeReader(vocabulary.id, MOST_ITEMS, zeros=False)
+        self.strings, self.ids = vocabulary.strings, vocabulary.ids
+        self.reader = AttributeReader(vocabulary.find, MOST_ITEMS, zeros=False)
 
 
 class AttributeLists:
@@ -439,8 +536,7 @@ class AttributeLists:
 
     def __init__(self, known: KnownAttributes | None = None) -> None:
         index = _Names()
-        self._number: Numbering = index.__getitem__ if known is None else known.number
-        self._reader = AttributeReader(self._number) if known is None else known.reader
+        self._reader = AttributeReader(index.__getitem__) if known is None else known.reader
         self._strings: Collection[str] = index if known is None else known.strings
         self._bags: list[Bags] = []
         self._waiting: list[list[tuple[str, float]]] = []  # of owners read one by one, not yet among the bags
@@ -454,7 +550,7 @@ class AttributeLists:
     def _settle(self) -> None:
         """Number the attributes of those that wait, before any that come later."""
         if self._waiting:
-            self._bags.append(_bags(self._waiting, self._number))
+            self._bags.append(self._reader.read_found(self._waiting))
             self._waiting = []
 
     def extend(self, tokens: list[Any], mixed: bool = False) -> bool:
@@ -501,7 +597,7 @@ def attributes_of(
     reading, waiting, n_waiting = _Reading(known), list[Any](), 0
     for i, sequence in enumerate(sequences):
         try:
-            tokens, matrix = parted(sequence)
+            tokens, matrix = (sequence, None) if type(sequence) is list else parted(sequence)
         except DataError as error:
             raise placed(error, i) from None
         tokens = tokens_of(tokens, i)

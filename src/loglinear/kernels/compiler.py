@@ -181,7 +181,7 @@ class CompilationLine(event.Listener):
                 sys.stderr.write(f"\r\x1b[Kcompiling kernel {count} ({name}), once on this machine ...")
                 sys.stderr.flush()
             elif self._compiled == 1:
-                sys.stderr.write("compiling kernels, once on this machine ...\n")
+                sys.stderr.write("compiling new kernels, once on this machine (loglinear warm: all of them) ...\n")
 
     def on_end(self, compilation: Any) -> None:
         if _kernel_of(compilation) is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
-from loglinear.data.columns.corpus import Attributes
+from loglinear.data.columns.corpus import PYTHON, Attributes, offsets_of
 from loglinear.errors import DataError
+from loglinear.features.encoding import Incidence
 from loglinear.features.names import AttributeLists, KnownAttributes, attributes_of, token_attributes, tokens_of
 
 
@@ -103,7 +104,9 @@ def corpus_of_sequences(sequences: Iterable[Any], known: KnownAttributes | None)
 
     With ``known``, other attributes are left out.
     """
-    given = list[Any]()
+    given, sequences = list[Any](), list(sequences)
+    if known is not None and set(map(type, sequences)) == {ItemSequence}:
+        return _joined([xseq.corpus for xseq in sequences], known)
     for number, xseq in enumerate(sequences):
         try:
             given.append(items_of(xseq))
@@ -113,6 +116,29 @@ def corpus_of_sequences(sequences: Iterable[Any], known: KnownAttributes | None)
         return attributes_of(given, empty=True, known=known)
     except DataError as error:
         raise ItemError(error.message) from None
+
+
+def _joined(corpora: list[Attributes], known: KnownAttributes) -> Attributes:
+    """One corpus of those of single sequences, with the attributes that are known."""
+    lengths = [len(corpus.pointer) - 1 for corpus in corpora]
+    counts = np.concatenate([np.diff(corpus.pointer) for corpus in corpora])
+    firsts = offsets_of([len(corpus.values) for corpus in corpora])[:-1]
+    ids = np.concatenate([corpus.ids for corpus in corpora]) + np.repeat(firsts, [len(c.ids) for c in corpora])
+    weights = None
+    if any(corpus.weights is not None for corpus in corpora):
+        weights = np.concatenate([np.ones(len(c.ids)) if c.weights is None else c.weights for c in corpora])
+    new_ids = known.ids(chain.from_iterable(corpus.values for corpus in corpora))
+    state = Incidence(offsets_of(counts), ids, weights).rename(new_ids)
+    return Attributes(
+        name=PYTHON,
+        offsets=offsets_of(lengths),
+        lines=np.zeros(len(counts), dtype=np.int64),
+        label=None,
+        pointer=state.pointer,
+        ids=state.ids,
+        weights=state.values,
+        values=known.strings,
+    ).without_empty()
 
 
 def label_text(label: Any, position: int) -> str:
