@@ -188,6 +188,14 @@ def test_an_unreachable_scheduler_is_a_sentence(loopback):
         open_cluster("tcp://127.0.0.1:9", patience=0.5)
 
 
+def test_ctrl_c_of_a_terminal_leaves_the_workers_alone(loopback):
+    with open_cluster("local:1") as cluster:
+        (before,) = cluster.map(process, [0])
+        os.kill(before, signal.SIGINT)
+        assert cluster.map(process, [0]) == [before]
+        assert cluster.deaths == 0
+
+
 @pytest.mark.parametrize("spec", ["tcp://127.0.0.1", "http://127.0.0.1:9", "tcp://127.0.0.1:9x"])
 def test_no_client_is_made_for_what_no_scheduler_can_have_as_its_address(spec, monkeypatch):
     # Closing one whose address is wrong takes a minute and prints a traceback.

@@ -87,6 +87,7 @@ class Dask(Cluster):
             started = distributed.LocalCluster(
                 n_workers=n, threads_per_worker=1, processes=True, memory_limit=0, local_directory=str(folder),
                 dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL, host="127.0.0.1",
+                preload=["loglinear.scale.cluster.local_worker"],
             )  # fmt: skip
             stack.callback(_quietly, started.close, timeout=TO_CLOSE)
             client = distributed.Client(started, set_as_default=False, direct_to_workers=True, timeout=patience)
