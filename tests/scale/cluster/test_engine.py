@@ -1,5 +1,7 @@
 """A cluster: results in order, errors that name the job, and workers that die, whoever does the jobs."""
 
+import asyncio
+import gc
 import os
 import signal
 import threading
@@ -13,6 +15,7 @@ from loglinear.errors import ClusterError, DataError, OptionError
 from loglinear.scale.cluster.engine import Local, Work, open_cluster
 
 distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+_shielded = pytest.importorskip("loglinear.scale.cluster.dask_engine")._shielded
 
 
 def square(x):
@@ -183,6 +186,48 @@ def test_specs_that_are_none(spec):
 def test_an_unreachable_scheduler_is_a_sentence(loopback):
     with pytest.raises(ClusterError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
         open_cluster("tcp://127.0.0.1:9", patience=0.5)
+
+
+def test_ctrl_c_of_a_terminal_leaves_the_workers_alone(loopback):
+    with open_cluster("local:1") as cluster:
+        (before,) = cluster.map(process, [0])
+        os.kill(before, signal.SIGINT)
+        assert cluster.map(process, [0]) == [before]
+        assert cluster.deaths == 0
+
+
+@pytest.mark.parametrize("spec", ["tcp://127.0.0.1", "http://127.0.0.1:9", "tcp://127.0.0.1:9x"])
+def test_no_client_is_made_for_what_no_scheduler_can_have_as_its_address(spec, monkeypatch):
+    # Closing one whose address is wrong takes a minute and prints a traceback.
+    monkeypatch.setattr(distributed.Client, "__init__", None)
+    with pytest.raises((ClusterError, OptionError), match=spec):
+        open_cluster(spec)
+
+
+def test_no_scratch_folder_is_left(loopback, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with open_cluster("local:1") as cluster:
+        assert cluster.map(square, [2, 3]) == [4, 9]
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_fetch_that_nobody_waits_for_is_not_reported():
+    told = []
+
+    async def failing_fetch():
+        async def fetch():
+            await asyncio.sleep(0.01)
+            raise OSError("closed")
+
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["message"]))
+        waiting = asyncio.ensure_future(_shielded(fetch()))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.sleep(0.05)
+        gc.collect()
+
+    asyncio.run(failing_fetch())
+    assert told == []
 
 
 def test_without_dask_the_line_to_type(monkeypatch):

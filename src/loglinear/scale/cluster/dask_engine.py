@@ -22,7 +22,7 @@ import platform
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import ExitStack, contextmanager, suppress
@@ -33,6 +33,7 @@ from typing import Any
 
 import distributed
 from distributed.client import FutureCancelledError
+from distributed.comm.addressing import get_address_host_port
 from distributed.scheduler import KilledWorker
 
 import loglinear
@@ -82,12 +83,13 @@ class Dask(Cluster):
             folder = stack.enter_context(temporary_folder("loglinear-dask-"))
             # Or the cluster would give a process up for good that happens to be starting again 15 s after it had died.
             never_give_up = {"distributed.deploy.lost-worker-timeout": "1 day"}
-            connect = {"distributed.comm.timeouts.connect": "5s", "temporary-directory": str(folder)}
-            stack.enter_context(dask.config.set({**never_give_up, **connect}))
+            own_scratch = {"temporary-directory": str(folder)}  # of the scheduler, which takes no local_directory
+            timeouts = {"distributed.comm.timeouts.connect": "5s"}
+            stack.enter_context(dask.config.set({**never_give_up, **own_scratch, **timeouts}))
             started = distributed.LocalCluster(
                 n_workers=n, threads_per_worker=1, processes=True, memory_limit=0, local_directory=str(folder),
                 dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL, host="127.0.0.1",
-                preload=["loglinear.scale.cluster.preload"],
+                preload=["loglinear.scale.cluster.local_worker"],
             )  # fmt: skip
             stack.callback(_quietly, started.close, timeout=TO_CLOSE)
             client = distributed.Client(started, set_as_default=False, direct_to_workers=True, timeout=patience)
@@ -113,8 +115,10 @@ class Dask(Cluster):
                 ) from None
         if not isinstance(spec, str):
             raise OptionError(f"client={spec!r:.60} is not a distributed.Client or the address of a scheduler")
+        spec = spec.rstrip("/")
         try:
-            client = distributed.Client(spec.rstrip("/"), timeout=min(patience, TO_ANSWER), set_as_default=False)
+            get_address_host_port(spec, strict=True)  # or closing a client of such an address would take a minute
+            client = distributed.Client(spec, timeout=min(patience, TO_ANSWER), set_as_default=False)
         except (OSError, *TIMEOUTS):
             raise ClusterError(
                 f"no Dask scheduler answers at {spec}; start one (dask scheduler), or check host, port and firewall"
@@ -474,9 +478,9 @@ class _Stream:
                 raise error
             if future.status == "finished":
                 self.done_there.add(number)
-                fetching = client.gather([future], errors="skip", direct=self.cluster.direct)  # lost meanwhile: []
+                # Shielded: the client gathers for many at once. Skip: an empty list if it is lost meanwhile.
                 with _losing():
-                    if found := await asyncio.shield(fetching):  # the client fetches for many at once
+                    if found := await _shielded(client.gather([future], errors="skip", direct=self.cluster.direct)):
                         return found[0]
             raise _Lost
         except _Lost:
@@ -500,6 +504,13 @@ def _losing() -> Iterator[None]:
         if task is not None and task.cancelling():
             raise  # this job has been given up
         raise _Lost from None
+
+
+async def _shielded(doing: Awaitable[Any]) -> Any:
+    """What is awaited, which goes on if this is cancelled; if it then fails, asyncio does not report that."""
+    task = asyncio.ensure_future(doing)
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    return await asyncio.shield(task)
 
 
 async def _cancelled(client: Any, future: Any) -> None:

@@ -140,7 +140,9 @@ class Groups(ABC):
         raise ClusterError(f"{self.name_of(left[0])}: workers lost this {MOST_REPEATS} times in one pass")
 
     def release(self) -> None:
-        """Let the workers forget the groups."""
+        """Let the workers forget the groups; without workers there is nobody to wait for."""
+        if not self.cluster.n_workers:
+            return
         with suppress(LoglinearError):
             keys = [span.key for span in self.spans]
             self.cluster.map(worker.forget, keys, homes=keys)
