@@ -1,7 +1,7 @@
 """What training on a cluster costs: a model fitted to measurements, checked against others, and a simulation.
 
     python -m benchmarks.scale_model measure [--json FILE]      costs on this machine (some minutes)
-    python -m benchmarks.scale_model check [--json FILE]        predicted and measured passes, 1 and 2 workers, 3 sizes
+    python -m benchmarks.scale_model check [--json FILE]        predicted and measured passes, 1 and 2 workers, 4 sizes
     python -m benchmarks.scale_model simulate [--json FILE]     10 to 1,000 workers, 10^8 to 10^12 tokens
 
 **What grows how.** n tokens have D(n) = K n^beta features (Heaps' law; fitted to sentences of ``out_of_core``, whose
@@ -52,7 +52,7 @@ from loglinear.scale.cluster.source import pieces_of
 TEMPLATE = "chunking"
 SIZES = (30_000, 100_000, 300_000, 1_000_000)  # tokens, for Heaps' law
 COSTED = 300_000  # tokens, of the passes whose costs are measured
-CHECKED = (200_000, 600_000, 1_800_000)  # tokens, of the passes that are predicted and measured
+CHECKED = (200_000, 600_000, 1_800_000, 6_000_000)  # tokens, of the passes that are predicted and measured
 VARIATION = 0.1  # assumed: the standard deviation of the logarithm of a worker's speed
 FAN_IN = 8  # assumed, of a tree of workers
 NETWORK, ROUND = 1e9, 0.01  # assumed: bytes a second through the driver's link, and the least seconds of an exchange
