@@ -147,3 +147,10 @@ def test_kernels_run_without_compilation() -> None:
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=here.parents[1], check=False)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_an_option_that_a_format_does_not_have_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("a b\n\n")
+    with pytest.raises(OptionError, match=r"tokens=\.\.\.: files in the format 'columns' have no such option"):
+        read(tmp_path / "a.txt", tokens="word")
+    assert len(read(tmp_path / "a.txt", separator="space")) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -195,6 +195,16 @@ class _Peeked:
         return taken
 
 
+def _check_options(reader: Any, format: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that a reader does not have."""
+    from inspect import Parameter, signature
+
+    known = signature(reader).parameters
+    takes_any = any(each.kind is Parameter.VAR_KEYWORD for each in known.values())
+    if not takes_any and (unknown := sorted(set(options) - set(known))):
+        raise OptionError(f"{unknown[0]}=...: files in the format {format!r} have no such option")
+
+
 def read(source: Source, format: str = "auto", **options: Any) -> Columns | Attributes:
     """Read a corpus.
 
@@ -212,6 +222,8 @@ def read(source: Source, format: str = "auto", **options: Any) -> Columns | Attr
     if format == "auto":
         format, source = sniffed_source(source)
     reader = _reader(format)
+    if options:
+        _check_options(reader, format, options)
     if reader is read_spans or format in _NAMED:
         return reader(source, format, **options)
     return reader(source, **options)
