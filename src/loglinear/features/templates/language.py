@@ -54,9 +54,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from loglinear.errors import TemplateError
-from loglinear.features.templates.patterns import Pattern, WapitiPattern
+
+if TYPE_CHECKING:  # it needs NumPy, and printing a template should not
+    from loglinear.features.templates.patterns import Pattern
 
 _MACRO = re.compile(
     r'%([A-Za-z]+)\[\s*(@?)\s*([+-]?\d+)\s*,\s*(\d+)\s*(?:,\s*(?:"((?:[^"\\]|\\.)*)"|([^\]"\s]+)\s*))?\]'
@@ -92,6 +95,8 @@ def _class_members(letter: str) -> str:
 @lru_cache(maxsize=1024)  # a set reads its lines twice
 def compile_regex(expression: str) -> Pattern:
     """Compile a Python regular expression that may use Wapiti's character classes."""
+    from loglinear.features.templates.patterns import Pattern
+
     translated, in_class, position = "", False, 0
     while position < len(expression):
         token = expression[position : position + 2] if expression[position] == "\\" else expression[position]
@@ -180,6 +185,8 @@ def _wapiti_function(function: str, argument: str) -> Callable[[str], str]:
     """What a macro does in Wapiti."""
     if function == "x":
         return str
+    from loglinear.features.templates.patterns import WapitiPattern
+
     pattern = WapitiPattern(argument)
     if function == "m":
         return lambda value: pattern.find(value) or ""
@@ -224,6 +231,8 @@ class Macro:
             if not self.argument:
                 raise TemplateError(f"%{self.function}[{self.row},{self.column}] needs an argument after the column")
             if self.wapiti and self.function in "mt":
+                from loglinear.features.templates.patterns import WapitiPattern
+
                 WapitiPattern(self.argument)
             elif self.function != GAZETTEER:
                 WITH_ARGUMENT[self.function](self.argument)  # raises for a bad expression or length
