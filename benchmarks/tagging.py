@@ -5,7 +5,7 @@
 Both sides label CoNLL-2000's test file with the 19 ``chunking`` templates, in turn, in one process: they read the file,
 make the features (theirs in Python), label, and write the file with a column more. Warm: models are loaded, kernels
 compiled. The medians of the repeats count, by the clock on the wall and by the processor's (of this process). How far
-the peer was trained does not matter to its speed. Wants the corpus in LOGLINEAR_DATA, as ``benchmarks.chunking``.
+the peer was trained does not matter to its speed. Wants the corpus in LOGLINEAR_DATA.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ import pycrfsuite
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.chunking import data_folder, read_as_users_do, strings_as_users_make_them
+from benchmarks.corpora import data_folder
 from loglinear import Tagger, read_columns, template_text
 from loglinear.data import Column, atomic_output, write_columns
+from loglinear.experiments.bench.peer import attribute_maker
+from loglinear.experiments.bench.script import Attributes, read_sentences, write_tagged
 from loglinear.features.templates.language import TemplateSet
 
 SENTENCE = 25  # tokens of the single sentence
@@ -42,11 +44,9 @@ def label_by_us(tagger: Tagger, source: Path, target: Path) -> None:
         write_columns(corpus, out, [Column(labels, tagger.classes_)])
 
 
-def label_by_peer(tagger: Any, templates: TemplateSet, source: Path, target: Path) -> None:
-    with open(target, "w", encoding="utf-8") as out:
-        for sentence in read_as_users_do(source):
-            labels = tagger.tag(strings_as_users_make_them(sentence, templates))
-            out.write("".join(f"{' '.join(row)} {label}\n" for row, label in zip(sentence, labels, strict=True)) + "\n")
+def label_by_peer(tagger: Any, attributes: Attributes, source: Path, target: Path) -> None:
+    sentences = read_sentences(source)
+    write_tagged(target, sentences, (tagger.tag(attributes(sentence)) for sentence in sentences))
 
 
 def seconds(action: Callable[[], Any]) -> tuple[float, float]:
@@ -56,10 +56,10 @@ def seconds(action: Callable[[], Any]) -> tuple[float, float]:
     return time.perf_counter() - began, time.process_time() - worked
 
 
-def trained_peer(folder: Path, templates: TemplateSet, iterations: int, path: Path) -> Any:
+def trained_peer(folder: Path, attributes: Attributes, iterations: int, path: Path) -> Any:
     trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
-    for sentence in read_as_users_do(folder / "train.txt"):
-        trainer.append(strings_as_users_make_them(sentence, templates), [row[-1] for row in sentence])
+    for sentence in read_sentences(folder / "train.txt"):
+        trainer.append(attributes(sentence), [row[-1] for row in sentence])
     trainer.set_params({"c1": 0.0, "c2": 1.0, "max_iterations": iterations})
     trainer.train(str(path))
     tagger = pycrfsuite.Tagger()
@@ -79,26 +79,24 @@ def in_turn(actions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, li
 
 
 def measured(folder: Path, scratch: Path, repeats: int, iterations: int) -> dict[str, list[tuple[float, float]]]:
-    templates = TemplateSet.parse(template_text("chunking"))
+    attributes = attribute_maker(TemplateSet.parse(template_text("chunking")))
     ours = Tagger(template="chunking", optimizer="dual").fit(read_columns(folder / "train.txt"))
     ours.save(scratch / "ours.model")
     one, two = (Tagger.load(scratch / "ours.model").set_params(threads=n) for n in (1, 2))
-    peer = trained_peer(folder, templates, iterations, scratch / "peer.crfsuite")
+    peer = trained_peer(folder, attributes, iterations, scratch / "peer.crfsuite")
     test, out = folder / "test.txt", scratch / "tagged.txt"
-    rows = [tuple(row[:2]) for row in next(s for s in read_as_users_do(test) if len(s) == SENTENCE)]
+    rows = [tuple(row[:2]) for row in next(s for s in read_sentences(test) if len(s) == SENTENCE)]
     small = scratch / "small.txt"
-    small.write_text("".join(" ".join(r) + "\n" for s in read_as_users_do(test)[:SENTENCES] for r in [*s, ()]))
+    small.write_text("".join(" ".join(r) + "\n" for s in read_sentences(test)[:SENTENCES] for r in [*s, ()]))
     command = [sys.executable, "-m", "loglinear", "tag", scratch / "ours.model", small, "-o", out]
     calls = range(CALLS)
     return in_turn(
         {
             "file, loglinear, 1 thread": lambda: label_by_us(one, test, out),
             "file, loglinear, 2 threads": lambda: label_by_us(two, test, out),
-            "file, python-crfsuite": lambda: label_by_peer(peer, templates, test, out),
+            "file, python-crfsuite": lambda: label_by_peer(peer, attributes, test, out),
             f"{SENTENCE} tokens, loglinear": lambda: [one.predict_single(rows) for _ in calls],
-            f"{SENTENCE} tokens, python-crfsuite": lambda: [
-                peer.tag(strings_as_users_make_them(rows, templates)) for _ in calls
-            ],
+            f"{SENTENCE} tokens, python-crfsuite": lambda: [peer.tag(attributes(rows)) for _ in calls],
             f"loglinear tag, {SENTENCES} sentences": lambda: subprocess.run(command, check=True),
             "Tagger.load": lambda: Tagger.load(scratch / "ours.model"),
         },
