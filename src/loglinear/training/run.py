@@ -269,7 +269,8 @@ def catching_signals() -> Iterator[threading.Event]:
         if stop.is_set() and number == signal.SIGINT and not ending.is_watched():
             raise KeyboardInterrupt
         stop.set()
-        _say("\nstopping after this iteration (Ctrl-C once more stops at once)\n")
+        hint = " (Ctrl-C once more stops at once)" if number == signal.SIGINT else ""
+        _say(f"\nstopping after this iteration{hint}\n")
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
