@@ -1,9 +1,16 @@
 """What is not needed to label a file is not imported."""
 
+import os
 import subprocess
 import sys
 
+import pytest
+
 from loglinear.cli import VERBS
+
+compiled = pytest.mark.skipif(
+    os.environ.get("LOGLINEAR_COMPILED") == "0", reason="kernels compiled ahead are switched off: Numba imports more"
+)
 
 
 def modules_after(code, *arguments):
@@ -17,6 +24,7 @@ def modules_after(code, *arguments):
 RUN = "from loglinear.cli import main\ntry:\n    main()\nexcept SystemExit as end:\n    assert not end.code"
 
 
+@compiled
 def test_labelling_a_file_needs_neither_scikit_learn_nor_scipys_linear_algebra(model, files):
     tagged, modules = modules_after(RUN, "tag", model, files / "train.txt", "--marginals")
     assert len(tagged.splitlines()[0].split()) == 5
@@ -27,6 +35,7 @@ def ours(modules):
     return {module for module in modules if module.split(".")[0] == "loglinear"}
 
 
+@compiled
 def test_labelling_a_file_imports_few_modules_and_none_that_the_model_does_not_need(model, files):
     _, modules = modules_after(RUN, "tag", model, files / "train.txt")
     assert 30 < len(ours(modules)) <= 65
@@ -56,6 +65,7 @@ def test_a_verb_is_imported_alone():
     assert "loglinear.cli.train" in modules and "Train" in told
 
 
+@compiled
 def test_evaluation_with_a_model_needs_no_scikit_learn(model, files):
     _, modules = modules_after(RUN, "eval", files / "train.txt", "--model", model)
     assert not modules & {"sklearn", "scipy.sparse"}
