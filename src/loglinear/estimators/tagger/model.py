@@ -974,7 +974,7 @@ def _use_of(n_states: int, order: int, has_edges: bool, plain: bool) -> float:
     next label, and what is expected of them.
     """
     n = float(n_states)
-    tables = 2000.0 * n if plain else 5.5 * table_size(n_states, order)
+    tables = 2000.0 * n if plain else 5.7 * table_size(n_states, order)
     return tables + (8.0 * LONG * n * n if has_edges else 0.0)
 
 
