@@ -156,7 +156,9 @@ WITH_WORKERS = {
     "bench": Verb("bench --quick --json bench.json --resume"),
 }
 #: The same model as "train lbfgs", by two processes that talk to it through sockets of this machine.
-ON_A_CLUSTER = Verb(f"train pos.txt -o out.model --cluster local:2 --max-iter 12 {NOW}", MODEL, "--resume")
+ON_A_CLUSTER = Verb(
+    f"train pos.txt -o out.model --cluster local:2 --optimizer lbfgs --max-iter 12 {NOW}", MODEL, "--resume"
+)
 #: For signals alone: what they write is not compared, or there is nothing.
 OTHERS = {
     "demo": Verb("demo --folder demo"),
