@@ -63,11 +63,6 @@ class ClusterObjective:
             )  # fmt: skip
         return made
 
-    @property
-    def n_exchanged(self) -> int:
-        """Weights that are sent in a pass; as many derivatives come back for each shard."""
-        return sum(map(len, self._index))
-
     def use_double_precision(self) -> bool:
         """Use double precision from now on; False if that makes no difference."""
         was, self._single_precision, self._single_value = self._single_precision, False, False
